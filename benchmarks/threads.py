@@ -8,7 +8,9 @@ from typing import Any
 
 from benchmarks import measure
 from benchmarks.places import work
-from benchmarks.tasks import ESP_MTL, preset, trained
+from benchmarks.tasks import ESP_HINGE, ESP_MTL, Task, preset, trained, warm_up
+
+LOSSES = {"log loss": ESP_MTL, "hinge": ESP_HINGE}
 
 PARTS = {
     "encode": "encoding",
@@ -25,24 +27,27 @@ MACHINE = {
 
 
 def measure_all(repeat: int) -> list[dict[str, Any]]:
-    """A row for the whole and for each part."""
-    found = _in_turn(_whole, repeat)
-    same = found[1][0]["sha256"] == found[2][0]["sha256"]
-    quickest = {count: min(runs, key=lambda run: run["wall"]) for count, runs in found.items()}
-    rows = [
-        {
-            "what": "train, the whole program",
-            **_times(quickest, "wall"),
-            **_times(quickest, "cpu"),
-            "same": same,
-        }
-    ]
+    """Rows for the whole and for learning with each loss, and for each part."""
+    warm_up()
+    rows = [row for loss, task in LOSSES.items() for row in _trainings(loss, task, repeat)]
     titles = {**PARTS, **MACHINE}
     parts = {
         count: {name: min(run[name] for run in runs) for name in titles}
         for count, runs in _in_turn(_parts, repeat).items()
     }
     return rows + [{"what": title, **_times(parts, name, "wall")} for name, title in titles.items()]
+
+
+def _trainings(loss: str, task: Task, repeat: int) -> list[dict[str, Any]]:
+    """Rows for the whole program and for learning, the quickest run of each."""
+    found = _in_turn(lambda count: _whole(task, count), repeat)
+    same = len({run["sha256"] for runs in found.values() for run in runs}) == 1
+    rows = []
+    for what, wall, cpu in (("the whole program", "wall", "cpu"), ("learning", "learning", "learning_cpu")):
+        best = {count: min(runs, key=lambda run: run[wall]) for count, runs in found.items()}
+        times = {**_times(best, wall, "wall"), **_times(best, cpu, "cpu")}
+        rows.append({"what": f"train, {loss}: {what}", **times, "same": same})
+    return rows
 
 
 def _in_turn(run: Callable[[int], dict[str, Any]], repeat: int) -> dict[int, list[dict[str, Any]]]:
@@ -58,12 +63,13 @@ def _times(found: dict[int, dict[str, Any]], figure: str, name: str | None = Non
     return {f"{name or figure}_{count}": row[figure] for count, row in found.items()}
 
 
-def _whole(count: int) -> dict[str, Any]:
+def _whole(task: Task, count: int) -> dict[str, Any]:
     """By the clock. The libraries' own threads are left as a user has them."""
     model = work() / f"threads-{count}.mtl"
-    run = measure.python("benchmarks.programs.train", *ESP_MTL.arguments(count, model), one_thread=False)
+    run = measure.python("benchmarks.programs.train", *task.arguments(count, model), one_thread=False)
     digest = hashlib.sha256(model.read_bytes()).hexdigest()
-    return {"wall": run.wall, "cpu": run.cpu, "sha256": digest}
+    learning = {"learning": run.json["clock"]["learning"], "learning_cpu": run.json["cpu"]["learning"]}
+    return {"wall": run.wall, "cpu": run.cpu, **learning, "sha256": digest}
 
 
 def _parts(count: int) -> dict[str, float]:

@@ -29,6 +29,7 @@ from mtlstruct._numba.decorators import kernel, make_prefetch
 from mtlstruct._system import threads
 from mtlstruct.objective.oracle import Oracle
 from mtlstruct.solvers.coordinate_ascent.duals import dual_state, with_shared_singletons
+from mtlstruct.solvers.coordinate_ascent.sequence.features import Step
 from mtlstruct.tasks import task_of
 from mtlstruct.templates import TemplateSet
 from mtlstruct.training.options import Options
@@ -96,11 +97,12 @@ def steps(oracle: Oracle, c: float) -> dict[str, dict[str, float]]:
 def _update(oracle: Oracle, c: float) -> float:
     """Seconds of the second block update of all sentences: in the first, all mass is on the gold labels."""
     state = dual_state(oracle, oracle.zeros(), np.zeros(oracle.templates))
-    mu, spans = np.full(oracle.templates, 1.0 / oracle.templates), state.spans(np.arange(oracle.sentences), 0)
+    mu, spans = np.full(oracle.templates, 1.0 / oracle.templates), state.spans(0)
+    step = Step(c, STEPS, 1e-4, 0.0, oracle.temperature)
     seconds = []
     for _ in range(2):
         began = time.process_time()
-        state.update(spans, mu, c, STEPS, 1e-4)
+        state.update(spans, mu, step)
         seconds.append(time.process_time() - began)
     return seconds[-1]
 

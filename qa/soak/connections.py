@@ -57,7 +57,7 @@ def constant() -> None:
     from starlette.responses import JSONResponse
     from starlette.routing import Route
 
-    from mtlstruct.serve.server import address, bound, run
+    from mtlstruct.serve.server import address, bound, make_server
 
     async def answer(request: Request) -> JSONResponse:
         await request.body()
@@ -65,7 +65,8 @@ def constant() -> None:
 
     with bound("127.0.0.1", 0) as listening:
         print(address(listening), file=sys.stderr, flush=True)
-        run(Starlette(routes=[Route("/v1/tag", answer, methods=["POST"])]), listening)
+        app = Starlette(routes=[Route("/v1/tag", answer, methods=["POST"])])
+        make_server(app).run(sockets=[listening])
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import mtlstruct
@@ -218,3 +219,18 @@ def test_a_change_of_a_called_kernel_in_another_file_compiles_its_callers_again(
     for value, hits in ((1, 2), (5, 0), (5, 2), (1, 2)):
         out, _ = small(value).communicate(timeout=120)
         assert out.split() == [f"{value + 1}", f"{value + 1.5}", f"{hits}"]
+
+
+@compiled
+@pytest.mark.parametrize("form", ["plain", "compiled"])
+def test_atomic_operations_return_the_value_before(form):
+    from numba import njit
+
+    load, add, store = (getattr(decorators.make_atomic(name), form) for name in ("load", "add", "xchg"))
+
+    def run(numbers):
+        return add(numbers, 1, 5), store(numbers, 1, 7), load(numbers, 1, 0)
+
+    numbers = np.array([1, 2, 3])
+    assert (run if form == "plain" else njit(run))(numbers) == (2, 7, 7)
+    assert numbers.tolist() == [1, 7, 3]

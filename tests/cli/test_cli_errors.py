@@ -84,7 +84,7 @@ TRAINING = {
     "a.tpl train.txt --resume": "--resume is for --checkpoint DIR",
     "a.tpl train.txt --checkpoint a.tpl": "a.tpl: ",
     "a.tpl train.txt --folds 2": "--folds is for --method auto",
-    "a.tpl train.txt --method auto --shards 2": "--method auto does not support --shards",
+    "a.tpl train.txt --method auto --shards 2": "--method auto supports --shards with --engine ray only",
     "a.tpl train.txt --method auto --folds 2 --valid valid.txt": "--valid, --folds: expected one of them",
     "a.tpl train.txt --method auto --score uas": "--score uas is not for the task sequence",
     "a.tpl train.txt --method auto --minutes 0": "ended within --minutes",
@@ -245,7 +245,7 @@ def folder(made, tmp_path_factory):
 @pytest.mark.parametrize(("command", "stdin", "said"), CASES, ids=[command for command, *_ in CASES])
 def test_errors_are_one_sentence_and_change_nothing(run, folder, monkeypatch, command, stdin, said):
     monkeypatch.chdir(folder)
-    monkeypatch.setattr("mtlstruct.cli.training_run.find_spec", lambda name: object())  # as if ray were there
+    monkeypatch.setattr("mtlstruct.cli.engine.find_spec", lambda name: object())  # as if ray were there
     before = {path: path.read_bytes() for path in folder.rglob("[!.]*") if path.is_file()}
     run(command, stdin=stdin).rejected(said)
     assert {path: path.read_bytes() for path in folder.rglob("[!.]*") if path.is_file()} == before

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from support.commands import TRAIN
 
-from mtlstruct.cli import training_run
+from mtlstruct.cli import engine
 from mtlstruct.cli.commands import bench
 from mtlstruct.distributed import ray_pool
 from mtlstruct.errors import MtlError
@@ -76,9 +76,16 @@ def test_an_address_where_nobody_answers_is_refused_at_once(address, monkeypatch
         ray_pool.connect(2, address, None)
 
 
-def test_missing_ray_is_one_sentence(place, run, monkeypatch):
-    monkeypatch.setattr(training_run, "find_spec", lambda name: None)
-    ran = run("train a.tpl train.txt n.mtl --engine ray")
+@pytest.mark.parametrize(
+    "command",
+    [
+        "train a.tpl train.txt n.mtl", "train a.tpl train.txt n.mtl --method auto", "tune a.tpl train.txt",
+        "predict m.mtl train.txt", "evaluate m.mtl train.txt",
+    ],
+)  # fmt: skip
+def test_missing_ray_is_one_sentence(place, run, monkeypatch, command):
+    monkeypatch.setattr(engine, "find_spec", lambda name: None)
+    ran = run(f"{command} --engine ray")
     ran.rejected("--engine ray needs the package ray: pip install 'mtlstruct[ray]'\n")
 
 

@@ -1,5 +1,7 @@
 """Ray: the bits of threads, also where workers are killed, hang or run full, or where the driver is killed."""
 
+import itertools
+import json
 import os
 import signal
 import subprocess
@@ -19,7 +21,7 @@ from mtlstruct.distributed.pool import Pool  # noqa: E402
 from mtlstruct.distributed.ray_pool import RayPool  # noqa: E402
 from mtlstruct.distributed.shard import Shard  # noqa: E402
 from mtlstruct.distributed.train import train_local_shards, train_shards  # noqa: E402
-from mtlstruct.errors import ResourceError  # noqa: E402
+from mtlstruct.errors import MtlError, ResourceError  # noqa: E402
 from mtlstruct.formats import columns, partition  # noqa: E402
 from mtlstruct.templates import TemplateSet  # noqa: E402
 from mtlstruct.training.train import Options  # noqa: E402
@@ -42,8 +44,9 @@ def pool_of():
     def start(data, count, **settings):
         for pool in pools:
             pool.close()
-        readers = [lambda piece=piece: piece for piece in pieces_of(data, count)]
-        pools[:] = [RayPool(readers, store=STORE, **settings)]
+        pieces = enumerate(pieces_of(data, count))
+        makers = [lambda k=k, piece=piece: Shard(k, lambda: piece) for k, piece in pieces]
+        pools[:] = [RayPool(makers, store=STORE, **settings)]
         return pools[0]
 
     yield start
@@ -59,10 +62,10 @@ def bits(training):
 
 
 class Mishap:
-    """Sends a signal to a worker that is at work on the first call after pass 1."""
+    """Sends a signal to a worker that is at work on the first call after pass 1, from which on the limit holds."""
 
-    def __init__(self, pool, number, kind):
-        self.pool, self.number, self.kind = pool, number, kind
+    def __init__(self, pool, number, kind, limit=600.0):
+        self.pool, self.number, self.kind, self.limit = pool, number, kind, limit
         self.wait = pool._wait_for
 
     def __call__(self, record):
@@ -71,7 +74,7 @@ class Mishap:
         return False
 
     def _strike(self, calls):
-        self.pool._wait_for = self.wait
+        self.pool._wait_for, self.pool.time_limit = self.wait, self.limit
         os.kill(self.pool.places[self.number][1], self.kind)
         return self.wait(calls)
 
@@ -82,15 +85,15 @@ def test_workers_that_die_or_hang_do_not_change_the_bits(data, pool_of, count):
     alone = bits(train_local_shards(data, TEMPLATES, options))
     last = count - 1
     back = f"worker {last} was lost; it was restarted and has its sentences again"
-    hung = f"worker {last} has not answered for 15 s and was ended"
+    hung = f"worker {last} has not answered for 30 s and was ended"
     for kind, limit, events in (
         (signal.SIGKILL, 600.0, [back]),
-        (signal.SIGSTOP, 15.0, [hung, back]),
+        (signal.SIGSTOP, 30.0, [hung, back]),
     ):
         said = []
         pool = pool_of(data, count, listeners=[said.append])
-        pool.time_limit = limit
-        training = train_shards(pool, TEMPLATES, options, Mishap(pool, last, kind))
+        pool.listeners.append(lambda _, pool=pool: setattr(pool, "time_limit", 600.0))  # to restart it
+        training = train_shards(pool, TEMPLATES, options, Mishap(pool, last, kind, limit))
         assert training.fit.gap <= 0.003
         assert bits(training) == alone
         assert said == events
@@ -114,9 +117,8 @@ def test_too_many_restarts_end_training(data, pool_of, monkeypatch):
     ):
         train_shards(pool, TEMPLATES, Options(shards=2), Mishap(pool, 1, signal.SIGKILL))
     pool = pool_of(data, 2)
-    pool.time_limit = 15.0
     with pytest.raises(ResourceError, match=r"worker \d has not answered 1 times in a row"):
-        train_shards(pool, TEMPLATES, Options(shards=2), Mishap(pool, 1, signal.SIGSTOP))
+        train_shards(pool, TEMPLATES, Options(shards=2), Mishap(pool, 1, signal.SIGSTOP, 15.0))
 
 
 def test_an_object_store_that_is_too_small_is_reported(pool_of):
@@ -188,3 +190,92 @@ def test_encoded_sentences_are_sent_where_workers_do_not_read(files, run, monkey
     call[3] = "there.mtl"
     assert run(*call, "--engine", "ray").code == 0
     assert Path("here.mtl").read_bytes() == Path("there.mtl").read_bytes()
+
+
+@pytest.mark.parametrize("count", [1, 2, 4])
+def test_items_are_answered_in_order_after_a_worker_was_lost(tmp_path, count):
+    folder, said, drawn = str(tmp_path), [], itertools.count()
+
+    def make():
+        def square(n):
+            flag = Path(folder, str(n))
+            if n in (0, 7) and not flag.exists():  # the first time only
+                flag.touch()
+                os.kill(os.getpid(), signal.SIGKILL)
+            return n * n
+
+        return type("Worker", (), {"square": staticmethod(square)})()
+
+    with RayPool([make] * count, store=STORE, listeners=[said.append]) as pool:
+        found = pool.map("square", itertools.islice(drawn, 20))
+        first = [next(found), next(found)]
+        assert next(drawn) <= 2 * count + 1  # no more are drawn ahead
+        assert [*first, *found] == [n * n for n in range(21) if n != 2 * count + 1]
+    assert {sentence.partition("was lost; ")[2] for sentence in said} <= {
+        "it was restarted and has its sentences again"
+    }
+
+
+def test_errors_of_workers_end_the_answers(tmp_path):
+    def make():
+        def fail(n):
+            raise MtlError(f"expected less than 3, got {n}") if n == 3 else ValueError(n)
+
+        return type("Worker", (), {"one": staticmethod(lambda n: n if n < 3 else fail(n))})()
+
+    with RayPool([make] * 2, store=STORE) as pool:
+        found = pool.map("one", range(9))
+        assert [next(found) for _ in range(3)] == [0, 1, 2]
+        with pytest.raises(MtlError, match="expected less than 3, got 3"):
+            next(found)
+
+
+@pytest.mark.parametrize("count", [1, 2, 4])
+def test_predictions_and_scores_are_those_of_this_process(files, run, monkeypatch, count):
+    monkeypatch.chdir(files)
+    monkeypatch.setattr("mtlstruct.cli.commands.predict.BATCH_TOKENS", 200)
+    there, text = ["--engine", "ray", "--shards", str(count)], Path("data/a").read_bytes()
+    run("train", "ner.tpl", "data", "m.mtl", "-q", "-c", "0.1").ok()
+    for some in (["--scores"], ["--partial", "--format", "json"]):
+        here = run("predict", "m.mtl", *some, stdin=text).ok()
+        assert run("predict", "m.mtl", *some, *there, stdin=text).ok() == here
+        assert len(here.out) > len(text)
+    here, ray_too = (run("evaluate", "m.mtl", "data/a", *some).ok() for some in ([], there))
+    assert ray_too.err == here.err
+    assert ray_too.out.splitlines()[:-1] == here.out.splitlines()[:-1]  # the last has the speed
+    wrong = ["predict", "m.mtl", "data/a", "--forbid", "*>*", "--partial"]
+    ran = run(*wrong, *there)
+    assert ran.code == 2
+    assert ran == run(*wrong)
+
+
+def scores_in(path):
+    """Return the scores of each training in a file of results."""
+    lines = map(json.loads, path.read_text().splitlines())
+    return {line["key"]: (line["result"]["scores"], line["result"]["mu"]) for line in lines}
+
+
+@pytest.mark.parametrize("count", [1, 2, 4])
+def test_a_search_gives_the_results_of_this_process(files, run, monkeypatch, count):
+    monkeypatch.chdir(files)
+    call = ["tune", "ner.tpl", "data", "-c", "0.1,1", "--method", "mtl,mira", "-q", "--folds", "2"]
+    for name, some in (("here", ["--jobs", "1"]), ("there", ["--engine", "ray", "--shards", str(count)])):
+        run(*call, *some, "--out", name, "-o", f"{name}.mtl").ok()
+    assert scores_in(Path("there/results.jsonl")) == scores_in(Path("here/results.jsonl"))
+    assert Path("here.mtl").read_bytes() == Path("there.mtl").read_bytes()
+
+
+def test_auto_on_ray_chooses_as_in_this_process(files, run, monkeypatch):
+    monkeypatch.chdir(files)
+    call = ["--method", "auto", "--loss", "log", "-p", "1", "-q", "--folds", "2"]
+    run("train", "ner.tpl", "data", "here.mtl", *call).ok()
+    run("train", "ner.tpl", "data", "there.mtl", *call, "--engine", "ray", "--shards", "2").ok()
+    assert Path("here.mtl").read_bytes() == Path("there.mtl").read_bytes()
+
+
+def test_trainings_of_a_search_that_fail_on_a_worker_are_named(files, run, monkeypatch):
+    monkeypatch.chdir(files)
+    call = ["tune", "ner.tpl", "data", "-c", "1", "--method", "mtl", "--loss", "log", "--minutes", "0", "-q"]
+    ran = run(*call, "--engine", "ray", "--shards", "2")
+    assert ran.code == 2
+    assert "no training of the search ended within --minutes" in ran.err

@@ -70,14 +70,10 @@ def test_constructors_store_parameters_and_nothing_else(make):
     assert is_classifier(make()) == (make is StructuredClassifier)
     with pytest.raises(NotFittedError):
         make().predict(X)
-
-
-@pytest.mark.parametrize("make", ESTIMATORS)
-def test_defaults_are_those_of_options(make):
-    known = {row.name: row.default for row in fields(Options)}
-    for name, value in make().get_params().items():
-        if name in known and name != "loss_weights":
-            assert value == known[name], name
+    known = {row.name: row.default for row in fields(Options) if row.name != "loss_weights"}
+    assert {
+        name: value for name, value in make().get_params().items() if name in known
+    }.items() <= known.items()
 
 
 def test_fit_sets_attributes_and_predictions_are_lists(tagger):
@@ -451,7 +447,9 @@ def test_classes_of_any_kind():
     classes = [int(w.isdigit()) + 2 * w.isalpha() for words in WORDS for w in words]
     model = StructuredClassifier(c=1.0).fit(items, classes)
     assert model.predict(items).dtype.kind == "i"
-    assert model.score(items, classes) == np.mean(model.predict(items) == classes) > 0.95
+    right = np.mean(model.predict(items) == classes)
+    assert model.score(items, classes) == pytest.approx(right)
+    assert right > 0.95
     proba = model.predict_proba(items[:5])
     assert proba.shape == (5, len(model.classes_))
     np.testing.assert_allclose(proba.sum(axis=1), 1, atol=1e-5)
@@ -553,7 +551,6 @@ def test_trees_from_files_and_the_preset(tmp_path):
     assert parser.score(path) == 1.0
     rows = [[(form, "_", pos, pos, "_") for form, pos in words] for words, _ in SENTENCES]
     assert DependencyParser(projective=True).fit(rows, HEADS).predict(rows) == parser.predict(rows) == HEADS
-    assert Sentences(path, task="dependency").y == HEADS
 
 
 @pytest.mark.parametrize(

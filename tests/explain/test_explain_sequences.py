@@ -4,12 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from support.naive import all_labelings, expansions, path_score, random_corpus
 
-from mtlstruct.explain.decomposition import explain, runners_up, shares
-from mtlstruct.explain.decomposition import path_score as fast_path_score
+from mtlstruct.explain.decomposition import explain, shares
 from mtlstruct.explain.records import is_wrong, sentence_record
 from mtlstruct.templates import TemplateSet
 from mtlstruct.training.train import Options, train
@@ -41,31 +38,23 @@ def tables(model, corpus):
         yield parts[0][span, :L].astype(float), edges
 
 
-@given(st.integers(1, 4), st.integers(2, 3), st.integers(0, 10_000))
-@settings(max_examples=60)
-def test_runners_up_are_the_best_paths_with_another_label_or_the_right_one(n, L, seed):
-    rng = np.random.default_rng(seed)
-    nodes, edges = (rng.integers(-2, 3, shape).astype(float) for shape in ((n, L), (n, L, L)))
-    chosen = np.array(max(all_labelings(n, L), key=lambda p: path_score(nodes, edges, p)))
-    gold = rng.integers(-1, L, n)
-    for t, path in enumerate(runners_up(nodes, edges, chosen, gold)):
-        right = gold[t] in (-1, chosen[t])
-        others = [p for p in all_labelings(n, L) if (p[t] != chosen[t] if right else p[t] == gold[t])]
-        assert path[t] != chosen[t]
-        assert path_score(nodes, edges, path) == max(path_score(nodes, edges, p) for p in others)
-        assert fast_path_score(nodes, edges, path) == path_score(nodes, edges, path)
-
-
-def test_contributions_sum_to_the_difference_of_the_best_two(model, text):
+@pytest.mark.parametrize("labelled", [False, True])
+def test_contributions_sum_to_the_difference_to_the_best_path_with_another_or_the_right_label(
+    model, text, labelled
+):
     """The contributions of sites near a token and of all others are compared with sums over these sites."""
     predicted = model.predict(text)
+    if not labelled:
+        text = replace(text, outputs=None)
     for (nodes, edges), found in zip(tables(model, text), explain(model, text), strict=True):
         n, L = nodes.shape
         assert np.array_equal(found.chosen, predicted[found.span])
         scores = {p: path_score(nodes, edges, p) for p in all_labelings(n, L)}
-        for t, path in enumerate(runners_up(nodes, edges, found.chosen, found.gold)):
-            rival = max(score for other, score in scores.items() if other[t] == path[t])
-            difference = max(scores.values()) - rival
+        for t, (y, gold) in enumerate(zip(found.chosen, found.gold, strict=True)):
+            others = {p: scores[p] for p in scores if (p[t] != y if gold in (-1, y) else p[t] == gold)}
+            path = max(others, key=others.get)
+            assert found.rivals[t] == path[t]
+            difference = max(scores.values()) - others[path]
             assert found.margin[t] == pytest.approx(difference, abs=1e-5)
             assert found.values[t].sum() + found.elsewhere[t] == pytest.approx(difference, abs=1e-5)
             gain = {("node", s): nodes[s, found.chosen[s]] - nodes[s, path[s]] for s in range(n)}

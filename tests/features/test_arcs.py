@@ -106,14 +106,6 @@ def test_templates_that_do_not_fit_the_data_are_refused(text, problem):
         encode_trees(Corpus(corpus.columns, corpus.ptr, names=NAMES), TemplateSet.parse("A:%x[h,pos]"))
 
 
-def test_templates_that_look_at_no_word_are_seen_without_others():
-    corpus = corpus_of([[("a", "N", "_", 0), ("b", "N", "_", 1)]])
-    _, index = encode_trees(corpus, TemplateSet.parse("A/%direction[h,m]/%distance[h,m]").resolved(NAMES))
-    assert index.sizes.tolist() == [1]  # both arcs go from left to right, with nothing between
-    scores = index.score(corpus, (), [np.array([[2.0], [0.0]], np.float32)])[0][0]
-    assert sorted(scores.ravel().tolist()) == [0, 0, 0, 0, 2, 2]
-
-
 @settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])
 @given(corpora(), corpora(2), some_templates(), st.integers(0, 99))
 def test_a_smaller_index_scores_alike_and_comes_back_from_its_arrays(corpus, other, templates, seed):
@@ -122,7 +114,7 @@ def test_a_smaller_index_scores_alike_and_comes_back_from_its_arrays(corpus, oth
     weights = rng.normal(size=(int(index.sizes.sum()) + 1, 1)).astype(np.float32)
     weights[rng.random(len(weights)) < rng.choice([0.3, 0.9])] = 0
     weights[-1] = 0
-    ptr = index.block_ptr
+    ptr = index.layout.block_ptr
     used = [weights[a:b, 0] != 0 for a, b in pairwise(ptr.tolist())]
     for j in np.flatnonzero(rng.random(len(templates)) < 0.3):
         used[j][:] = False

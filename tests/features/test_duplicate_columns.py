@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from support.duals import on_threads
-from support.naive import random_corpus
+from support.naive import entries, random_corpus
 
 from mtlstruct.features.duplicate_columns import merge
 from mtlstruct.features.encoded import Encoded
@@ -28,11 +28,10 @@ def encoded(seed=0, **sizes):
 
 def dense(design):
     """A as a matrix, by loops."""
-    out = np.zeros((design.rows, design.layout.attributes + 1))
-    for row in range(design.rows):
-        for k in range(design.ptr[row], design.ptr[row + 1]):
-            out[row, design.ids[k]] += design.values[k] if len(design.values) else 1
-    return out[:, :-1]
+    out = np.zeros((design.rows, design.layout.attributes))
+    for row, _, a, x in entries(design):
+        out[row, a] += x
+    return out
 
 
 def ragged(rng, real):

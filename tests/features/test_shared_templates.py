@@ -120,8 +120,8 @@ def model():
 
 def test_a_model_predicts_as_crfpp_would_with_its_weights(model):
     """The twin keeps one set of parameters for each text, whichever line gave it."""
-    text = crfpp.text_model(model)
-    assert text.templates == tuple(model.templates.text().splitlines())
+    text = crfpp.observations(model)
+    assert text.patterns == tuple(model.templates.text().splitlines())
     data = random_corpus(np.random.default_rng(77), 40, 5, 15)
     assert crfpp_best(text, data) == model.predict(data).tolist()
 

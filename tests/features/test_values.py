@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from support.duals import check_certificate, keep_books, make_oracle, silent
+from support.naive import block_of, entries
 from support.naive import corpus as cells_corpus
 
 from mtlstruct.corpus import Column, Corpus, label_outputs
@@ -82,8 +83,7 @@ def expected_rows(data, templates, factors):
 
 def rows_back(encoded, index):
     """The same from A."""
-    design, out = encoded.designs[0], []
-    names = {}
+    design, names = encoded.designs[0], {}
     for r, j in enumerate(index.plan.template_of):
         node = index.plan.uses[r].node
         if node < 0:
@@ -92,16 +92,12 @@ def rows_back(encoded, index):
         for value, attribute in enumerate(index.maps[r][:-1]):
             if attribute >= 0:
                 names[first + attribute] = (j, index.vocabularies[node][value])
-    for row in range(design.rows):
-        entries = range(design.ptr[row], design.ptr[row + 1])
-        known = [e for e in entries if design.ids[e] != design.layout.attributes]
-        ids = design.ids[known]
-        assert (np.diff(ids) >= 0).all()
-        blocks = [design.blocks[e if design.ragged else e - design.ptr[row]] for e in known]
-        assert blocks == [names[a][0] for a in ids]
-        values = np.ones(len(known)) if len(design.values) == 0 else design.values[known]
-        out.append({names[a]: float(x) for a, x in zip(ids, values, strict=True) if x != 0})
-    return out
+    rows = [[] for _ in range(design.rows)]
+    for row, k, a, x in entries(design):
+        assert block_of(design, row, k) == names[a][0]
+        rows[row].append((a, x))
+    assert all(np.diff([a for a, _ in row]).min(initial=0) >= 0 for row in rows)
+    return [{names[a]: x for a, x in row if x != 0} for row in rows]
 
 
 @pytest.mark.jitless

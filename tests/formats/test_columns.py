@@ -4,6 +4,7 @@ import contextlib
 import gzip
 import io
 import os
+from functools import partial
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 
 from mtlstruct.corpus import UNKNOWN
 from mtlstruct.errors import FormatError, IncompatibleError, ResourceError
-from mtlstruct.formats import columns, interning, text
+from mtlstruct.formats import columns, interning, segmented, text
 
 # Whatever a Unicode-minded reader takes for a blank or a line end, beside letters: all of it is cell.
 ODD = "\x0b\x0c\x1c\x1d\x1e\x85\u00a0\u2028\u2029\u3000\ufeff"
@@ -156,15 +157,19 @@ def test_stream_rejects_with_the_line(raw, line, problem, batch_tokens):
     assert problem in str(caught.value)
 
 
-def test_a_sentence_comes_as_soon_as_its_blank_line():
+@pytest.mark.parametrize(
+    ("stream", "end"),
+    [(partial(columns.stream, columns=1), "\n"), (partial(segmented.stream, raw=True), "")],
+    ids=["a sentence of rows", "a line of segmented text"],
+)
+def test_a_sentence_comes_as_soon_as_it_is_typed(stream, end):
     reader, writer = os.pipe()
     with open(reader, "rb") as source, open(writer, "wb", buffering=0) as typist:
-        stream = columns.stream(source, columns=1, source="<stdin>")
-        for number in range(1, 20):
-            typist.write(f"word{number}\n".encode() * number)
-            typist.write(b"\n")
-            batch = next(stream)  # would wait for ever if it wanted more than has been typed
-            assert batch.columns[0].cells() == [f"word{number}"] * number
+        batches = stream(source, source="<stdin>")
+        for word in ("a", "b", "c" * 20):
+            typist.write(f"{word}\n{end}".encode())
+            batch = next(batches)  # would wait for ever if it wanted more than has been typed
+            assert "".join(batch.columns[0].cells()) == word
 
 
 def written(corpus, labels, predictions):

@@ -42,13 +42,13 @@ def test_a_folder_is_its_files_in_order(tmp_path):
     (tmp_path / ".hidden").write_text("not data")
     files = partition.files_of(tmp_path)
     assert [file.name for file in files] == ["a.txt", "b.txt", "c.txt"]
-    whole = partition.read_folder(tmp_path, columns.read)
+    whole = partition.read(partition.files_of(tmp_path), columns.read)
     for count in (1, 2, 3):
         read = [read_piece(piece, "sequence") for piece in cut(files, count, "sequence")]
         assert cells(joined(read)) == cells(whole)
     (tmp_path / "d.txt").write_text("one two three LABEL\n")
     with pytest.raises(MtlError, match=r"d\.txt: expected 2 observation columns as in .*, got 3"):
-        partition.read_folder(tmp_path, columns.read)
+        partition.read(partition.files_of(tmp_path), columns.read)
 
 
 def test_an_error_in_a_shard_names_the_line_of_the_file(tmp_path):

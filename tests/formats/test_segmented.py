@@ -1,7 +1,6 @@
 """Segmented text: words to labels and back, lines kept, blanks of every sort."""
 
 import io
-import os
 
 import numpy as np
 import pytest
@@ -211,15 +210,6 @@ def test_a_batch_of_empty_lines_is_still_written():
     assert batch.tokens == 0
     assert written(batch, [], ["B"]) == "\n\n"
     assert streamed("") == []
-
-
-def test_a_line_comes_as_soon_as_it_is_typed():
-    reader, writer = os.pipe()
-    with open(reader, "rb") as source, open(writer, "wb", buffering=0) as typist:
-        stream = segmented.stream(source, raw=True, source="<stdin>")
-        for line in ("语言", "技术", ""):
-            typist.write(line.encode() + b"\n")
-            assert next(stream).columns[0].cells() == list(line)
 
 
 def test_lines_runs_and_label_stops():

@@ -1,12 +1,10 @@
 """CRF++'s text model: a hand-written one with a known best path, round trips, and what is rejected."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.naive import all_labelings, corpus, expansions, random_corpus
+from support.naive import best_labels, corpus, expansions, random_corpus
 
 from mtlstruct._system import memory
 from mtlstruct.errors import FormatError, IncompatibleError, ResourceError, TemplateError
@@ -63,23 +61,9 @@ def handmade(tmp_path):
 
 def crfpp_best(text, data):
     """What CRF++ would predict, by its own rules: a feature is its text, and every labeling is tried."""
-    templates = TemplateSet.parse("".join(line + "\n" for line in text.templates))
-    lines, L, out = expansions(data, templates), len(text.labels), []
-    for span in data.sentences():
-
-        def total(path, span=span):
-            score = 0.0
-            for template, line in zip(templates, lines, strict=True):
-                for k, t in enumerate(range(span.start, span.stop)):
-                    first = text.features.get(line[t])
-                    if first is not None and template.kind == "U":
-                        score += text.alpha[first + path[k]]
-                    elif first is not None and k:
-                        score += text.alpha[first + path[k - 1] * L + path[k]]
-            return score
-
-        out += max(all_labelings(span.stop - span.start, L), key=total)
-    return out
+    templates = TemplateSet.parse("".join(line + "\n" for line in text.patterns))
+    lines = expansions(data, templates)
+    return best_labels(text, data, [(t.kind, lines[j].__getitem__) for j, t in enumerate(templates)])
 
 
 def test_a_handmade_model_labels_as_worked_out_by_hand_and_is_written_back(handmade, tmp_path):
@@ -98,7 +82,7 @@ def test_a_handmade_model_labels_as_worked_out_by_hand_and_is_written_back(handm
 def test_a_round_trip_predicts_the_same(model, tmp_path):
     written = crfpp.write(model, tmp_path / "a.txt")
     text = crfpp.read(tmp_path / "a.txt")
-    assert (text.labels, text.templates, text.features) == (model.labels, written.templates, written.features)
+    assert (text.labels, text.patterns) == (model.labels, written.patterns)
     back = crfpp.to_model(text, tmp_path / "a.txt")
     back.save(tmp_path / "b.mtl")
     back = Model.load(tmp_path / "b.mtl")
@@ -111,18 +95,18 @@ def test_a_round_trip_predicts_the_same(model, tmp_path):
 
 def test_crfpps_own_rules_give_the_same_labels(model):
     data = random_corpus(np.random.default_rng(77), 20, 5, 15)
-    assert crfpp_best(crfpp.text_model(model), data) == model.predict(data).tolist()
+    assert crfpp_best(crfpp.observations(model), data) == model.predict(data).tolist()
 
 
-def test_ids_follow_the_sorted_features_and_bare_b_is_first():
-    text = crfpp.text_model(model_of(NAMED, method="svm"))
-    names = list(text.features)
-    assert names == sorted(names, key=str.encode)
-    assert text.features["B"] == 0
+def test_features_are_sorted_and_bare_b_is_first(tmp_path):
+    text = crfpp.write(model_of(NAMED, method="svm"), tmp_path / "m.txt")
+    block = (tmp_path / "m.txt").read_text().split("\n\n")[3].split("\n")
+    ids, names = zip(*(line.split(" ") for line in block), strict=True)
+    assert list(names) == sorted((name for _, name in text.weights), key=str.encode)
+    assert names[0] == "B"
     widths = [3 if name[0] == "U" else 9 for name in names]
-    assert list(text.features.values()) == np.cumsum([0, *widths[:-1]]).tolist()
-    assert len(text.alpha) == sum(widths)
-    kinds = [line[0] for line in text.templates]
+    assert list(map(int, ids)) == np.cumsum([0, *widths[:-1]]).tolist()
+    kinds = [line[0] for line in text.patterns]
     assert kinds == sorted(kinds, reverse=True)
 
 
@@ -133,9 +117,9 @@ BAGS = ["U:%x[0,0]\nU:%x[-1,0]\nB\n", "U1:%x[0,0]/%x[1,0]\nU1:%x[0,0]\nB\n"]
 def test_templates_that_could_be_mistaken_are_rejected_or_renamed(lines, tmp_path):
     model = model_of(lines, method="svm")
     with pytest.raises(IncompatibleError, match=r"cannot tell .* from .*--rename"):
-        crfpp.text_model(model)
+        crfpp.observations(model)
     text = crfpp.write(model, tmp_path / "r.txt", rename=True)
-    assert text.templates[0].startswith("U0.")
+    assert text.patterns[0].startswith("U0.")
     data = random_corpus(np.random.default_rng(5), 20, 5)
     assert crfpp_best(text, data) == model.predict(data).tolist()
     back = crfpp.to_model(crfpp.read(tmp_path / "r.txt"), "r.txt")
@@ -148,7 +132,9 @@ def test_a_feature_of_several_templates_goes_to_all_of_them(tmp_path):
     text = TEXT.replace("U1:%x[-1,1]/%x[0,0]", templates).replace("U1:_B-1/run", "U1:a/b/c")
     (tmp_path / "m.txt").write_text(text)
     rng = np.random.default_rng(0)
-    read = replace(crfpp.read(tmp_path / "m.txt"), alpha=rng.normal(size=14))  # without ties
+    read = crfpp.read(tmp_path / "m.txt")
+    for row in read.weights.values():
+        row[:] = rng.normal(size=len(row))  # without ties
     model = crfpp.to_model(read, "m.txt")
     words = ["dogs", "run", "a", "a/b", "b/c", "c"]
     sentences = [[(words[k], "p") for k in rng.integers(0, 6, 4)] for _ in range(30)]
@@ -162,24 +148,24 @@ def test_a_feature_of_several_templates_goes_to_all_of_them(tmp_path):
 )
 def test_templates_that_crfpp_lacks_are_rejected(line, problem):
     with pytest.raises(TemplateError, match=problem):
-        crfpp.text_model(model_of(line + "\nB\n", method="svm"))
+        crfpp.observations(model_of(line + "\nB\n", method="svm"))
 
 
 @pytest.mark.parametrize(
     ("old", "new", "problem"),
     [
         ("maxid: 14", "maxid: 15", "expected 15 weights as maxid says, got 14"),
-        ("maxid: 14", "maxid: many", "line 3: expected maxid as a number"),
+        ("maxid: 14", "maxid: many", "line 3: expected a header line"),
         ("xsize: 2\n", "", "no xsize"),
         ("xsize: 2", "xsize 2", "line 4: expected a header line"),
         ("\nN\nV\n", "\nN\nN\n", "distinct labels"),
         ("8 U0:dogs", "13 U0:dogs", "beyond maxid"),
-        ("8 U0:dogs", "8 X0:dogs", "begins with U or B"),
-        ("8 U0:dogs", "x U0:dogs", "the id of a feature as a number"),
+        ("8 U0:dogs", "8 X0:dogs", "line 16: .*begins with U or B"),
+        ("8 U0:dogs", "x U0:dogs", "line 16: expected an id and a feature"),
         ("0.7500000000000000", "three", "a number on each line"),
         ("0.7500000000000000", "1e60", "finite"),
-        (TEXT[100:], "", "blank line after"),
-        (TEXT, "\n", "expected header"),
+        (TEXT[100:], "", "line 14: expected an id and a feature"),
+        (TEXT, "\n", "expected a header"),
     ],
 )
 def test_a_damaged_file_is_rejected_in_a_sentence(handmade, old, new, problem):

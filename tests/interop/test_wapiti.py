@@ -1,10 +1,11 @@
 """Wapiti's model and dump: a hand-written one, Wapiti's own rules by enumeration, round trips, rejections."""
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
-from support.naive import all_labelings, corpus, random_corpus
+from support.naive import best_labels, corpus, random_corpus
 
 from mtlstruct.errors import FormatError, IncompatibleError, TemplateError
 from mtlstruct.interop import wapiti
@@ -71,11 +72,11 @@ def files(tmp_path):
 def wapiti_best(found, data, patterns=None):
     """What Wapiti would predict, by its own rules: patterns put in, marks and all, and every labeling tried."""
     templates = TemplateSet.parse(patterns or "\n".join(found.patterns), dialect="wapiti")
-    columns, L, out = [c.cells() for c in data.columns], len(found.labels), []
+    columns = [c.cells() for c in data.columns]
 
-    def observation(template, span, t):
-        letter = templates.lines[template.line - 1][0].lower()
-        text, n = letter + template.pieces[0][1:], span.stop - span.start
+    def observation(template, at):
+        letter, span = templates.lines[template.line - 1][0].lower(), spans[at]
+        text, n, t = letter + template.pieces[0][1:], span.stop - span.start, at - span.start
         for term, piece in zip(template.terms, template.pieces[1:], strict=True):
             edge = term.row - 1 if term.row > 0 else n + term.row
             at = edge if term.absolute else t + term.row
@@ -86,21 +87,9 @@ def wapiti_best(found, data, patterns=None):
             text += bound(term.function, term.arguments, {})(cell) + piece
         return text
 
-    for span in data.sentences():
-
-        def total(path, span=span):
-            score = 0.0
-            for template in templates:
-                for t in range(len(path)):
-                    text = observation(template, span, t)
-                    if template.kind == "U" and text in found.unigrams:
-                        score += found.unigrams[text][path[t]]
-                    elif template.kind == "B" and t and text in found.bigrams:
-                        score += found.bigrams[text][path[t - 1] * L + path[t]]
-            return score
-
-        out += max(all_labelings(span.stop - span.start, L), key=total)
-    return out
+    spans = {t: span for span in data.sentences() for t in range(span.start, span.stop)}
+    texts = [partial(observation, template) for template in templates]
+    return best_labels(found, data, [(t.kind, text) for t, text in zip(templates, texts, strict=True)])
 
 
 def imported(found, patterns=None):
@@ -133,9 +122,10 @@ def test_wapitis_rules_give_the_labels_of_the_import(files, patterns):
     found = wapiti.read_model(files / "m.txt")
     rng = np.random.default_rng(3)
     marks = {"u0:_x-#": rng.normal(size=2), "u0:_x-4": rng.normal(size=2), "u0:_x+1": rng.normal(size=2)}
-    extra = marks if patterns != PATTERNS else {}
-    noisy = {text: weights + rng.normal(size=2) for text, weights in found.unigrams.items()}
-    found = replace(found, unigrams=noisy | extra)
+    if patterns != PATTERNS:
+        found.weights.update({("U", text): weights for text, weights in marks.items()})
+    for weights in found.weights.values():
+        weights += rng.normal(size=len(weights))
     words = [("dogs", "p"), ("run", "x"), ("cats", "p")]
     sentences = [[words[k] for k in rng.integers(0, 3, n)] for n in (1, 2, 3, 4, 5, 6, 7, 7, 7)]
     data = corpus(sentences, [["N"] * len(s) for s in sentences])
@@ -146,8 +136,8 @@ def test_tests_and_matches_are_applied_to_marks_as_wapiti_does():
     patterns = 'u0:%t[-1,0,"\\d"]\nu1:%m[1,0,"^.?"]/%x[0,0]\nu2:%M[-1,0,"\\u"]\nb\n'
     rng = np.random.default_rng(1)
     texts = "u0:true u0:false u1:_/a u1:a/a u1:B/a u1:_/B1 u1:B/B1 u2: u2:b"
-    unigrams = {text: rng.normal(size=2) for text in texts.split()}
-    found = wapiti.Observations(("N", "V"), (), unigrams, {"b": rng.normal(size=4)})
+    weights = {("U", text): rng.normal(size=2) for text in texts.split()} | {("B", "b"): rng.normal(size=4)}
+    found = wapiti.Observations(("N", "V"), 1, (), weights)
     words = ["a", "B1", "c7"]
     sentences = [[(words[k],) for k in rng.integers(0, 3, n)] for n in (1, 1, 2, 2, 3, 4, 5)]
     data = corpus(sentences, [["N"] * len(s) for s in sentences])
@@ -160,12 +150,12 @@ def test_tests_and_matches_are_applied_to_marks_as_wapiti_does():
 
 def test_a_round_trip_predicts_the_same_and_is_written_the_same(model, tmp_path):
     found = wapiti.observations(model)
-    wapiti.write_model(found, tmp_path / "a.txt", 1)
+    wapiti.write_model(found, tmp_path / "a.txt")
     back = imported(wapiti.read_model(tmp_path / "a.txt"))
     for seed in range(3):
         data = random_corpus(np.random.default_rng(seed + 50), 30, 9, 15)
         assert np.array_equal(back.predict(data), model.predict(data))
-    wapiti.write_model(wapiti.observations(back), tmp_path / "b.txt", 1)
+    wapiti.write_model(wapiti.observations(back), tmp_path / "b.txt")
     assert (tmp_path / "b.txt").read_bytes() == (tmp_path / "a.txt").read_bytes()
 
 
@@ -243,7 +233,7 @@ def test_a_damaged_file_is_rejected_in_a_sentence(tmp_path, old, new, problem):
 def test_bytes_that_are_no_text_are_left_out_and_counted(tmp_path):
     (tmp_path / "m.txt").write_bytes(MODEL.encode().replace(b"6:u0:run", b"6:u0:r\xc3n"))
     found = wapiti.read_model(tmp_path / "m.txt")
-    assert (len(found.unigrams), found.skipped) == (3, 1)
+    assert (sum(kind == "U" for kind, _ in found.weights), found.skipped) == (3, 1)
     (tmp_path / "m.txt").write_bytes(MODEL.encode().replace(b"1:N", b"1:\xc3"))
     with pytest.raises(FormatError, match="expected utf-8"):
         wapiti.read_model(tmp_path / "m.txt")

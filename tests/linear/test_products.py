@@ -93,21 +93,6 @@ def test_padding_keeps_rows_on_few_cache_lines(labels, width):
     assert array.shape == (10, width)
 
 
-@pytest.mark.parametrize(("ragged", "real"), CASES)
-def test_some_rows_score_as_they_do_among_all(ragged, real):
-    rng = np.random.default_rng(7)
-    design = make_design(rng, ragged=ragged, real=real)
-    weights, scale = rng.normal(size=(design.layout.attributes + 1, 4)).astype(np.float32), rng.normal(size=5)
-    every = np.zeros((design.rows, 4), np.float32)
-    linear.score(design, weights, scale, every)
-    for rows in ([3, 3, 0, 29], [5], []):
-        some = design.take(np.array(rows, np.int64))
-        out = np.zeros((len(rows), 4), np.float32)
-        linear.score(some, weights, scale, out)
-        np.testing.assert_allclose(out, every[rows], rtol=1e-5, atol=1e-5)
-        assert some.rows == len(rows)
-
-
 SOME = np.array([7, 3, 20])
 
 

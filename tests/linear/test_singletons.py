@@ -104,9 +104,9 @@ def test_squared_norm_does_not_depend_on_order_or_empty_rows():
     weights = (random.normal(size=(5000, 16)) * sizes).astype(np.float32)
     more = np.concatenate([weights, np.zeros((700, 16), np.float32)])[random.permutation(5700)]
     assert (
-        linear.squared_norm(weights)
-        == linear.squared_norm(more)
-        == linear.squared_norm(weights, random.permutation(5000).astype(np.int32))
+        linear._squared_norm(weights, None)
+        == linear._squared_norm(more, None)
+        == linear._squared_norm(weights, random.permutation(5000).astype(np.int32))
     )
     exact = math.fsum(np.square(weights, dtype=np.float64).ravel())
-    assert linear.squared_norm(weights) == pytest.approx(exact, rel=1e-14)
+    assert linear._squared_norm(weights, None) == pytest.approx(exact, rel=1e-14)

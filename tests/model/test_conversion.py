@@ -135,16 +135,3 @@ def test_the_estimator_has_the_labels_of_the_data():
     model = SequenceLabeler(scheme="bioes").fit(X, y)
     assert (model.predict(X), list(model.classes_)) == (y, ["I-P", "O"])
     assert model.predict_marginals(X)[0][0]["I-P"] > 0.5
-
-
-def test_one_sentence_has_the_labels_that_it_has_in_a_corpus():
-    corpus = data()
-    model = train(corpus, TEMPLATES, Options(scheme="bioes")).model
-    whole = model.predict(corpus)
-    for number, span in enumerate(corpus.sentences()):
-        one = corpus.take(np.array([number]))
-        assert np.array_equal(model.predict(one), whole[span])
-        rows = list(zip(*(column.cells() for column in one.columns), strict=True))
-        names = [model.labels[y] for y in whole[span]]
-        assert model.predict([rows]) == [names]
-        assert [model.labels[y] for y in model.lattice([rows]).best()] == names

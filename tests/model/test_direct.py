@@ -97,6 +97,9 @@ def test_a_label_scheme_gives_the_labels_of_a_corpus(form):
         x = form(words)
         batch = [x] * (MAX_SENTENCES + 1)
         assert model.predict([x])[0] == model.predict(batch)[0]
+        if words:
+            assert [model.labels[y] for y in model.lattice([x]).best()] == model.predict([x])[0]
+            assert [model.labels[y] for y in model.predict(model._data([x]).corpus)] == model.predict([x])[0]
         found, expected = (model.predict_marginals(many)[0] for many in ([x], batch))
         for ours, theirs in zip(found, expected, strict=True):
             assert ours == pytest.approx(theirs, abs=1e-6)

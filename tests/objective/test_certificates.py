@@ -19,7 +19,7 @@ from support.naive import (
 )
 from support.oracles import make_oracle
 
-from mtlstruct.objective.losses import WeightedHamming
+from mtlstruct.objective.losses import Hamming
 from mtlstruct.objective.regularizers import L2, BlockL1Squared, GroupLasso, Mixed, PBlock
 from mtlstruct.solvers import LBFGS, Coordinate, CuttingPlane, Stop
 from mtlstruct.structures import MulticlassStructure, ProjectiveTree, TreeStructure
@@ -54,7 +54,7 @@ def trees(structure):
 
 CASES = {
     "sequences": sequences,
-    "sequences, weighted": lambda: sequences(WeightedHamming((("L1", 4.0), ("L2", 0.0)))),
+    "sequences, weighted": lambda: sequences(Hamming((("L1", 4.0), ("L2", 0.0)))),
     "sequences, skewed": lambda: sequences(Skewed()),
     "items": items,
     "items, skewed": lambda: items(Skewed()),

@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 
 from mtlstruct.cli import run
-from mtlstruct.objective.losses import COSTS
 from mtlstruct.samples import recipes
 from mtlstruct.solvers.cutting_plane import MASTERS
 from mtlstruct.structures import STRUCTURES
@@ -21,7 +20,7 @@ from mtlstruct.templates.functions import FUNCTIONS
 from mtlstruct.training.methods import METHODS
 
 ROOT = Path(__file__).parents[2]
-TABLES = (COSTS, MASTERS, METHODS, STRUCTURES, FUNCTIONS)
+TABLES = (MASTERS, METHODS, STRUCTURES, FUNCTIONS)
 BLOCK = re.compile(r'^```(\w+)(?: title="([^"]+)")?\n(.*?)^```$', re.S | re.M)
 NUMBER = re.compile(r"\d+(?:\.\d+)?")
 PAGES = (

@@ -16,7 +16,7 @@ from mtlstruct.evaluation.counts import Counts
 from mtlstruct.evaluation.error_analysis import analysis, group_counts
 from mtlstruct.formats import columns
 from mtlstruct.model.calibration import CalibrationReport, Reliability
-from mtlstruct.report.html_report import make_report
+from mtlstruct.report.html_report import report_figures, report_page
 
 # Names that would be markup if a page put them in as it found them.
 SEQUENCES = (
@@ -278,12 +278,12 @@ def test_scores_have_the_digits_that_evaluate_prints(browser, trained, tmp_path)
     correct = [(101, 101, 50), (101, 101, 51), (103, 103, 63), (117, 117, 50)]
     tricky = [*correct, (32, 32, 1), (32, 32, 3), (32, 96, 7)]
     types = {f"T{n}": Counts(*counts) for n, counts in enumerate(tricky)}
-    found = ChunkScores(types, Counts(3200, 3200, 100), 1, 800, 401, 0)
+    found = ChunkScores(types, 800, 401, 1, 0, Counts(3200, 3200, 100))
     calibration = CalibrationReport(
         1 / 128, 1 / 64, 2.5, Reliability(np.array([1]), np.array([1 / 32]), np.zeros(1))
     )
     assessment = analysis("x", found, [group_counts("by chunk type", types)], [], calibration)
-    page = make_report(load(trained("sequence") / "m.mtl"), assessment=assessment)
+    page = report_page(report_figures(load(trained("sequence") / "m.mtl"), assessment=assessment))
     page.save(tmp_path / "r.html")
     show(browser, tmp_path / "r.html")
     _, total, *printed = found.table().splitlines()

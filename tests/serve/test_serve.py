@@ -414,22 +414,11 @@ def test_protocol_errors_of_clients_are_not_logged(client, caplog, monkeypatch, 
     assert not caplog.records
 
 
-def test_too_many_requests_are_rejected_at_once(client, monkeypatch):
-    one = client("text", limits=Limits(waiting=1))
-    started, go = threading.Event(), threading.Event()
-
-    def slow(model, question):
-        started.set()
-        assert go.wait(30)
-        return respond(model, question)
-
-    monkeypatch.setattr("mtlstruct.serve.app.respond", slow)
-    with ThreadPoolExecutor(1) as pool:
-        first = pool.submit(tag, one, text="Ann")
-        assert started.wait(30)
-        assert "1 requests wait already" in tag(one, 503, text="Bo")["error"]
-        go.set()
-        assert first.result()["sentences"]
+def test_too_many_connections_are_rejected_at_once(folder, monkeypatch):
+    monkeypatch.setattr(server_module, "MAX_CONNECTIONS", 2)
+    app = make_app(load(folder / "text.mtl"))
+    with closing(Local(app)) as one, socket.create_connection(("localhost", one.port)):
+        assert one.get("/healthz").status == 503
 
 
 def test_slow_answers_and_slow_bodies_are_given_up(client, monkeypatch):

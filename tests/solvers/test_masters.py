@@ -95,16 +95,6 @@ def test_nearly_the_maximum_norm_is_solved_within_the_limit(C):
     cuts.check(cuts.solve(C, PBlock(100.0)), C, PBlock(100.0), tol=MAX_GAP)
 
 
-@pytest.mark.parametrize("C", [1.0, 50.0])
-def test_one_template_is_l2(C):
-    cuts = bundle(20, 15)
-    block = Bundle(cuts.p, cuts.q, (slice(None),)).solve(C, BLOCK)
-    plain = cuts.solve(C, L2())
-    assert block.objective == pytest.approx(plain.objective, rel=2 * TOL)
-    assert block.mu.tolist() == [1.0]
-    assert plain.mu.tolist() == [1.0] * 20
-
-
 @every_regularizer
 def test_a_warm_start_changes_nothing_but_the_work(regularizer):
     cuts, C = bundle(40, 30, seed=8), 50.0

@@ -8,8 +8,8 @@ from support.duals import close_the_gap, from_python, keep_books, make_oracle, u
 from support.naive import random_corpus
 
 from mtlstruct.solvers.coordinate_ascent.duals import dual_state
-from mtlstruct.solvers.coordinate_ascent.sequence import dual as sequence_dual
 from mtlstruct.solvers.coordinate_ascent.sequence import features as sequence_features
+from mtlstruct.solvers.coordinate_ascent.sequence import hinge
 from mtlstruct.templates import TemplateSet
 
 LINES = "U0:%x[0,0]\nU1:%x[-1,0]/%x[0,0]\nU2:%x[0,1]/%x[1,1]\nB"
@@ -90,7 +90,7 @@ def test_active_spans_cover_what_has_left_gold():
 
 
 def test_long_sentences_are_visited_in_pieces(monkeypatch):
-    monkeypatch.setattr(sequence_dual, "MAX_SPAN", 7)
+    monkeypatch.setattr(hinge, "MAX_SPAN", 7)
     oracle, N, state = setting(6, OBSERVED, sentences=3, longest=60, words=9)
     spans = state.spans(5)
     assert (spans[:, 1] - spans[:, 0]).max() <= 7

@@ -1,5 +1,7 @@
 """The log loss and the softmax-margin in the coordinate solver: marginals, certificates and optima by enumeration."""
 
+import threading
+import time
 from dataclasses import replace
 
 import numpy as np
@@ -9,18 +11,22 @@ from hypothesis import strategies as st
 from support.duals import (
     check_same_optimum,
     close_the_gap,
+    from_python,
     keep_books,
     make_oracle,
     on_threads,
+    ragged,
     update,
     with_ragged_rows,
 )
 from support.naive import block_squares, random_corpus, random_items, smooth_loss
 
-from mtlstruct.objective.losses import WeightedHamming
+from mtlstruct.objective.losses import Hamming
 from mtlstruct.objective.regularizers import L2, BlockL1Squared, GroupLasso, Mixed, PBlock
 from mtlstruct.solvers import LBFGS, Coordinate, Stop
 from mtlstruct.solvers.coordinate_ascent.duals import dual_state, with_shared_singletons
+from mtlstruct.solvers.coordinate_ascent.sequence import dual as sequence_dual
+from mtlstruct.solvers.coordinate_ascent.sequence import smooth_step
 from mtlstruct.solvers.coordinate_ascent.sequence.smooth_step import CURVATURE_TOKENS
 from mtlstruct.structures import MulticlassStructure
 from mtlstruct.templates import TemplateSet
@@ -55,6 +61,7 @@ def with_label_support(oracle):
 CASES = {
     "plain": lambda: sequences(1, PLAIN),
     "observed": lambda: sequences(1),
+    "transitions": lambda: sequences(1, "B"),
     "shared lines": lambda: sequences(1, SHARED),
     "ragged": lambda: with_ragged_rows(sequences(2), real=False),
     "real values": lambda: with_ragged_rows(sequences(2), real=True),
@@ -78,8 +85,8 @@ def test_marginals_stay_distributions():
     state = keep_books(oracle, 2.0)
     mass, ptr = state.marginals.mass, oracle.encoded.ptr
     assert mass.min() >= 0
-    np.testing.assert_allclose(mass.sum(axis=(1, 2)), 1, atol=1e-5)
-    inner = np.setdiff1d(np.arange(ptr[-1]), ptr[:-1])
+    np.testing.assert_allclose(mass.sum(axis=1), 1, atol=1e-5)
+    inner, mass = np.setdiff1d(np.arange(ptr[-1]), ptr[:-1]), mass.reshape(ptr[-1], state.labels, -1)
     np.testing.assert_allclose(mass[inner].sum(axis=2), mass[inner - 1].sum(axis=1), atol=1e-5)
 
 
@@ -133,7 +140,7 @@ def test_mtl_with_one_template_and_pmtl_with_p_2_are_crf_l2(templates, norm):
 
 def test_costs_of_labels_enter_the_softmax_margin():
     data = random_corpus(np.random.default_rng(12), sentences=10, longest=4, words=5)
-    oracle = make_oracle(data, PLAIN, loss=WeightedHamming((("L0", 4.0), ("L1", 0.5))))
+    oracle = make_oracle(data, PLAIN, loss=Hamming((("L0", 4.0), ("L1", 0.5))))
     oracle = smooth(oracle, 1.0, 1.0)
     fit = Coordinate(Stop(gap=1e-3)).fit(oracle, L2(), 1.0)
     norms = np.sqrt(block_squares(oracle, fit.weights, fit.scale))
@@ -141,10 +148,55 @@ def test_costs_of_labels_enter_the_softmax_margin():
     assert fit.objective == pytest.approx(true, rel=1e-4)
 
 
-def test_the_number_of_threads_does_not_change_the_weights():
-    oracle = smooth(sequences(13, sentences=60))
-    one, two = on_threads([1, 2], lambda: Coordinate(Stop(gap=1e-3)).fit(oracle, BlockL1Squared(), 1.0))
-    assert all(np.array_equal(a, b) for a, b in zip(one.weights, two.weights, strict=True))
+def same_weights(fits):
+    return all(
+        np.array_equal(a, b) for fit in fits[1:] for a, b in zip(fit.weights, fits[0].weights, strict=True)
+    )
+
+
+@every_case
+def test_the_number_of_threads_does_not_change_the_weights(case):
+    oracle = smooth(CASES[case]())
+    assert same_weights(
+        on_threads([1, 2, 3], lambda: Coordinate(Stop(gap=1e-3)).fit(oracle, BlockL1Squared(), 1.0))
+    )
+
+
+@pytest.mark.parametrize("late", ["never comes", "comes late", "is told to leave"])
+def test_threads_that_are_slow_do_not_change_the_weights(late, monkeypatch):
+    oracle, run, delay = smooth(sequences(13, sentences=60)), sequence_dual.ascend_spans, threading.local()
+
+    def ascend(rank, *arguments):
+        if rank > 0 and late == "never comes":
+            return 0.0
+        if rank > 0:
+            delay.value = (getattr(delay, "value", 0.0) + 0.0007) % 0.003
+            time.sleep(delay.value)
+        elif late == "is told to leave":
+            arguments[9].team.closed[0] = 1
+        return run(rank, *arguments)
+
+    def fit():
+        return Coordinate(Stop(gap=1e-3, max_passes=3)).fit(oracle, BlockL1Squared(), 1.0)
+
+    (alone,) = on_threads([1], fit)
+    monkeypatch.setattr(sequence_dual, "ascend_spans", ascend)
+    assert same_weights([alone, *on_threads([2, 3], fit)])
+
+
+def test_threads_add_to_different_templates():
+    oracle = sequences(1, PLAIN)
+    design = oracle.encoded.designs[0]
+    assert smooth_step._slots(design).tolist() == [[0, 1], [1, 2], [2, 3]]
+    assert len(smooth_step._slots(ragged(design, real=False))) == 0
+
+
+def test_inner_logarithm_is_that_of_numpy():
+    x = np.concatenate([10.0 ** np.arange(-9, 9, 0.01), 1 - 10.0 ** -np.arange(1, 7.1, 0.1), [1.0]]).astype(
+        np.float32
+    )
+    log = from_python(smooth_step.log)
+    np.testing.assert_allclose([log(value) for value in x], np.log(x.astype(float)), rtol=3e-7)
 
 
 @given(

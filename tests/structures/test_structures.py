@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 from support.duals import check_certificate, make_oracle, silent
 from support.naive import all_labelings, all_trees, is_projective, is_tree, random_items
 
-from mtlstruct.objective.losses import WeightedHamming
+from mtlstruct.objective.losses import Hamming
 from mtlstruct.objective.regularizers import L2
 from mtlstruct.solvers import Coordinate, Stop
 from mtlstruct.structures import STRUCTURES, MulticlassStructure, SequenceStructure, Structure, TreeStructure
 from mtlstruct.structures.base import FORBIDDEN, Batch
 from mtlstruct.structures.sequence import MIN_LABELS_TO_PRUNE
-from mtlstruct.structures.tree import arc_rows, arc_starts
+from mtlstruct.structures.tree import arc_starts
 
 pytestmark = pytest.mark.jitless
 
@@ -58,7 +58,7 @@ class Problem:
             outputs = [list(all_labelings(n, labels)) for n in lengths]
         gold = np.array([y for some in outputs for y in some[int(rng.integers(len(some)))]], np.int32)
         choices = structure.choices("abcdefgh"[:labels])
-        cost = WeightedHamming(((choices[0], 2.5), (choices[1], 0.0))).table(choices)
+        cost = Hamming(((choices[0], 2.5), (choices[1], 0.0))).table(choices)
         return cls(structure, batch, gold, cost, outputs)
 
     def parts(self, i, output):
@@ -274,12 +274,6 @@ def test_marginals_of_longer_sentences_are_derivatives_of_log_z(name):
             moved[row] += step
             structure.marginals(Batch((moved,), (None,), ptr), (0, 1), ends[k])
         assert (ends[1, 0] - ends[0, 0]) / 2e-4 == pytest.approx(found.count[row, 0], abs=1e-5)
-
-
-def test_arc_rows():
-    ptr = np.array([0, 2, 3], np.int64)
-    assert arc_starts(ptr).tolist() == [0, 6, 8]
-    assert arc_rows(ptr).tolist() == [0, 3, 6]
 
 
 def test_an_item_without_features_trains():

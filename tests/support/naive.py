@@ -1,7 +1,7 @@
 """Slow, obvious twins of what the package does fast. Tests compare the two."""
 
 import itertools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -96,24 +96,32 @@ def best_path(nodes, edges):
     return max(path_score(nodes, edges, p) for p in all_labelings(n, L))
 
 
+def entries(design):
+    """Yield row, position in A, attribute and value of each entry that is not null."""
+    for row in range(design.rows):
+        for k in range(design.ptr[row], design.ptr[row + 1]):
+            if design.ids[k] != design.layout.attributes:
+                yield row, k, int(design.ids[k]), float(design.values[k]) if len(design.values) else 1.0
+
+
+def block_of(design, row, k):
+    """The template of an entry."""
+    return int(design.blocks[k if design.ragged else k - design.ptr[row]])
+
+
 def score(design, weights, scale):
     """A·w by loops."""
     out = np.zeros((design.rows, weights.shape[1]))
-    for row in range(design.rows):
-        for k in range(design.ptr[row], design.ptr[row + 1]):
-            j = design.blocks[k if design.ragged else k - design.ptr[row]]
-            x = design.values[k] if len(design.values) else 1.0
-            out[row] += scale[j] * x * weights[design.ids[k]]
+    for row, k, a, x in entries(design):
+        out[row] += scale[block_of(design, row, k)] * x * weights[a]
     return out
 
 
 def count(design, z, shape):
     """Aᵀ·z by loops."""
     out = np.zeros(shape)
-    for row in range(design.rows):
-        for k in range(design.ptr[row], design.ptr[row + 1]):
-            if design.ids[k] != design.layout.attributes:
-                out[design.ids[k], : z.shape[1]] += (design.values[k] if len(design.values) else 1.0) * z[row]
+    for row, _, a, x in entries(design):
+        out[a, : z.shape[1]] += x * z[row]
     return out
 
 
@@ -139,9 +147,8 @@ def block_squares(oracle, weights, scale):
     """‖w_j‖² by slices."""
     squares = np.zeros(oracle.templates)
     for design, u in zip(oracle.encoded.designs, weights, strict=True):
-        for j, first, last in zip(
-            design.layout.templates, design.layout.block_ptr[:-1], design.layout.block_ptr[1:], strict=True
-        ):
+        spans = itertools.pairwise(design.layout.block_ptr)
+        for j, (first, last) in zip(design.layout.templates, spans, strict=True):
             squares[j] = scale[j] ** 2 * float((u[first:last].astype(float) ** 2).sum())
     return squares
 
@@ -157,11 +164,7 @@ def objective(oracle, weights, scale, regularizer, c):
 
 def log_loss(oracle, weights, scale):
     """Σ −log p(y_i) with every labeling of every sentence looked at."""
-    total = 0.0
-    for nodes, edges, gold in sentence_scores(oracle, weights, scale):
-        scores = [path_score(nodes, edges, p) for p in all_labelings(*nodes.shape)]
-        total += np.logaddexp.reduce(scores) - path_score(nodes, edges, gold)
-    return total
+    return smooth_loss(replace(oracle, temperature=1.0, cost=0 * oracle.cost), weights, scale)
 
 
 def smooth_loss(oracle, weights, scale):
@@ -300,3 +303,26 @@ def _value(term, arc, between, cells, lists):
     if not 0 < place <= arc.length:
         return boundary(place if place < 0 else place - arc.length)
     return bound(term.function, term.arguments, lists)(cells(place, term.column))
+
+
+def best_labels(found, data, texts):
+    """Return the best labeling by the rules of CRF++ and Wapiti: a feature is its text.
+
+    texts: the kind of each template, and the function from a token to its feature
+    """
+    L, out = len(found.labels), []
+    for span in data.sentences():
+
+        def total(path, span=span):
+            score = 0.0
+            for kind, text in texts:
+                for k, t in enumerate(range(span.start, span.stop)):
+                    weights = found.weights.get((kind, text(t)))
+                    if weights is not None and kind == "U":
+                        score += weights[path[k]]
+                    elif weights is not None and k:
+                        score += weights[path[k - 1] * L + path[k]]
+            return score
+
+        out += max(all_labelings(span.stop - span.start, L), key=total)
+    return out

@@ -229,13 +229,6 @@ def test_any_selection_finds_its_joins_in_the_whole(drawn, seed):
             assert np.array_equal(a - a.min(), b - b.min())
 
 
-def test_functions_see_the_normal_form_and_so_do_lists():
-    data = corpus([[("\uff21\uff11",), ("b",)]], [["A", "B"]])
-    templates = TemplateSet.parse('U:%shape[0,0]\nU:%in[0,0,"l"]', lists={"l": ("A\uff11",)})
-    _, index = encode_training(data, templates, SequenceStructure(2).sites(data.ptr), normalize="nfkc")
-    assert [v.strings() for v in index.vocabularies] == [["X0", "x"], ["true", "false"]]
-
-
 def test_lists_are_read_beside_the_template_file(tmp_path, monkeypatch):
     path = tmp_path / "a.tpl"
     path.write_text('B\nU:%in[0,0,"sub/towns.txt"]\n')

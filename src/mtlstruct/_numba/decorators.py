@@ -296,6 +296,39 @@ def make_prefetch_at(bits: int = 32) -> Kernel:
     return _intrinsic(lambda address, i: None, build)
 
 
+def make_atomic(operation: str) -> Kernel:
+    """Return atomic(array, i, value), which returns array[i] of an int64 array shared by threads.
+
+    "load" does no more, "add" adds the value, "xchg" stores it. No access to memory moves across it
+    (sequential consistency). The plain function is not atomic.
+    """
+
+    def plain(array: Any, i: int, value: int) -> int:
+        before = int(array[i])
+        array[i] = {"load": before, "add": before + value, "xchg": value}[operation]
+        return before
+
+    def build() -> Any:
+        from numba import types
+        from numba.core import cgutils
+        from numba.extending import intrinsic
+
+        def atomic(typing_context, array, i, value):
+            def codegen(context, builder, signature, args):
+                kind = signature.args[0]
+                view = context.make_array(kind)(context, builder, args[0])
+                at = cgutils.get_item_pointer(context, builder, kind, view, [args[1]], wraparound=False)
+                if operation == "load":
+                    return builder.load_atomic(at, "seq_cst", 8)
+                return builder.atomic_rmw(operation, at, args[2], "seq_cst")
+
+            return types.int64(array, types.int64, types.int64), codegen
+
+        return intrinsic(atomic)
+
+    return _intrinsic(plain, build)
+
+
 def _intrinsic(plain: Kernel, build: Callable[[], Any]) -> Kernel:
     return Deferred(plain, build) if COMPILED else plain
 

@@ -73,6 +73,18 @@ MINUTES = option(
     range=(0.0, 1e6),
     group="Search",
 )
+Workers = Literal["local", "ray"]
+ENGINE = option("local", "Work in this process or on a Ray cluster.", group="Cluster")
+ADDRESS = option(None, "Address of the Ray cluster.", shown="a new one on this machine", group="Cluster")
+WORKERS = option(
+    None,
+    "Number of Ray workers.",
+    "--shards",
+    metavar="K",
+    range=(1, 1000),
+    shown="all cores",
+    group="Cluster",
+)
 PLOT = option(None, "Draw a picture into this file.", metavar="F.png|.svg|.pdf")
 
 

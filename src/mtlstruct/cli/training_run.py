@@ -5,9 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property, partial
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,22 +14,23 @@ from mtlstruct._system import memory
 from mtlstruct._system.atomic_write import replacing
 from mtlstruct._system.disk_arrays import arrays_on_disk
 from mtlstruct._system.memory import gigabytes
-from mtlstruct._system.threads import get_threads
 from mtlstruct.cli.checkpoint_dir import CheckpointDir, Stage
 from mtlstruct.cli.commands.templates import read_templates
 from mtlstruct.cli.common import warn_unknown_characters
+from mtlstruct.cli.engine import Engine
 from mtlstruct.cli.errors import print_message
 from mtlstruct.cli.outputs import Kind, check_outputs
 from mtlstruct.cli.progress import TrainingProgress, clock, figure, percentage
 from mtlstruct.corpus import Corpus
 from mtlstruct.distributed.index import merged_outline
 from mtlstruct.distributed.on_disk import encode_on_disk, readers_of
-from mtlstruct.distributed.ray_pool import RayPool, read_pool
+from mtlstruct.distributed.ray_pool import RESUME, RayPool
+from mtlstruct.distributed.shard import Shard
 from mtlstruct.distributed.train import train_local_shards, train_shards
-from mtlstruct.errors import IncompatibleError, MtlError, ResourceError
+from mtlstruct.errors import FormatError, IncompatibleError, MtlError, ResourceError
 from mtlstruct.evaluation.scores import Scores, headline
 from mtlstruct.explain.selection import selected_lines
-from mtlstruct.formats import conll, jsonl
+from mtlstruct.formats import conll, jsonl, partition
 from mtlstruct.formats.columns import SPACES, CellFormat
 from mtlstruct.formats.feature_dicts import merged_groups
 from mtlstruct.formats.sentences import aligned
@@ -79,12 +79,15 @@ class TrainingRun:
     dialect: str = "mtlstruct"
     start: Path | None = None
     checkpoint: CheckpointDir | None = None
-    engine: str = "local"
-    address: str | None = None
+    engine: Engine = field(default_factory=Engine)
     force: bool = False
     quiet: bool = False
     search: Mapping[str, Any] | None = None
     """What was tried before this training, and why its options were chosen."""
+
+    @property
+    def _on_ray(self) -> bool:
+        return self.engine.name == "ray"
 
     @property
     def dicts(self) -> bool:
@@ -96,17 +99,14 @@ class TrainingRun:
         self.options.checked()
         if self.dicts and self.options.context:
             raise IncompatibleError("--context needs rows of cells with the word first, not feature dicts")
-        if self.engine == "ray":
-            if find_spec("ray") is None:
-                raise MtlError("--engine ray needs the package ray: pip install 'mtlstruct[ray]'")
+        self.engine.check()
+        if self._on_ray:
             replace(self.options, shards=2).checked()  # one worker has the limits of several
             if self.cells.ragged:
                 raise IncompatibleError(
                     "--ragged pad does not support --engine ray: a worker sees only its rows"
                 )
-        elif self.address is not None:
-            raise IncompatibleError("--address is for --engine ray")
-        if self.templates is None and self.engine == "ray":
+        if self.templates is None and self._on_ray:
             raise IncompatibleError("--engine ray needs TEMPLATES")
         inputs = [self.templates, self.data, self.valid]
         if self.templates is None:
@@ -121,7 +121,7 @@ class TrainingRun:
                 stack.enter_context(self.checkpoint.locked())
             if data is not None:
                 return self._run(data)
-            if self.engine == "ray":
+            if self._on_ray:
                 return self._run(self.read(stack.enter_context(self._pool())))
             try:
                 return self._run(self.read())
@@ -172,17 +172,18 @@ class TrainingRun:
         return FileOptions(self.encoding, options.tags, width, options.single_root, self.cells)
 
     def _pool(self) -> Any:
-        """Start the workers of a Ray cluster; what happens to them goes to stderr."""
+        """Start the workers of a Ray cluster."""
         task, shards = task_of(self.options.task), self.options.shards
-        settings: dict[str, Any] = {
-            "address": self.address,
-            "threads": max(1, get_threads() // shards),
-            "listeners": [print_message],
-        }
-        if not self._workers_read:
-            return RayPool([None] * shards, **settings)
-        read = partial(task.read_file, options=self._file_options())
-        return read_pool(self.data, shards, read, at_blank_lines=task.ends_at_blank_line, **settings)
+        readers: list[Any] = [None] * shards
+        if self._workers_read:
+            read = partial(task.read_file, options=self._file_options())
+            files = partition.files_of(self.data.absolute())
+            parts = partition.split(files, shards, at_blank_lines=task.ends_at_blank_line)
+            readers = [partial(partition.read, part, read) for part in parts]
+        if not readers:
+            raise FormatError(self.data, None, "no sentences: expected data, got an empty file")
+        makers = [partial(Shard, k, reader) for k, reader in enumerate(readers)]
+        return RayPool(makers, hint=RESUME, **self.engine.settings)
 
     @property
     def _workers_read(self) -> bool:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Sequence
-from contextlib import closing, suppress
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -14,9 +14,11 @@ from typing import Any
 from mtlstruct._system.folder_lock import locked
 from mtlstruct._system.memory import gigabytes
 from mtlstruct._system.threads import get_threads
+from mtlstruct.cli.engine import Engine
 from mtlstruct.cli.outputs import check_picture_output
 from mtlstruct.cli.progress import GridProgress, clock, percentage
 from mtlstruct.cli.training_run import TrainingResult, TrainingRun, print_data_summary
+from mtlstruct.distributed.ray_pool import RayPool
 from mtlstruct.errors import MtlError
 from mtlstruct.report.plots import plot_settings
 from mtlstruct.report.tables import print_settings
@@ -36,6 +38,7 @@ class TuningRun:
 
     rounds    of `--method auto`; none for a grid
     minutes   time limit of the search, without the last training
+    engine    where the trainings of the search run
     refit     whether to train with the chosen setting on all data
     search    settings and results, after `run`
     """
@@ -48,6 +51,7 @@ class TuningRun:
     score: str | None = None
     jobs: int | None = None
     minutes: float | None = None
+    engine: Engine = field(default_factory=Engine)
     refit: bool = True
     search: Search = field(init=False)
     failed: list[tuple[Trial, str]] = field(init=False)
@@ -55,6 +59,7 @@ class TuningRun:
 
     def check(self) -> None:
         """Raise an error, before any work, for what could only fail after it."""
+        self.engine.check()
         for options in self.settings:
             options.checked()
         if self.refit:
@@ -107,7 +112,12 @@ class TuningRun:
 
     def _train(self, progress: GridProgress) -> Runner | None:
         """Run the rounds; return the encoded data, unless every result was stored already."""
+        with ExitStack() as stack:
+            return self._run_rounds(progress, stack)
+
+    def _run_rounds(self, progress: GridProgress, stack: ExitStack) -> Runner | None:
         runner, cores, search, say = None, get_threads(), self.search, progress.screen.say
+        work: Callable[[Trial], dict[str, Any]] | None = None
         for trials in search:
             missing = [trial for trial in trials if search.store.load(trial.key) is None]
             if stored := len(trials) - len(missing):
@@ -120,10 +130,17 @@ class TuningRun:
                 features, needed = runner.oracle(missing[0].options).features, runner.memory(missing)
                 taken = f"{clock(runner.material.seconds)}; a training takes {gigabytes(needed)}"
                 say(f"encoded {features:,} features in {taken}")
-            progress.jobs = jobs = runner.fitting(min(self.jobs or cores, len(missing)), missing)
+                if self.engine.name == "ray":
+                    make = partial(Runner, runner.study, runner.material, runner.task)
+                    pool = self.engine.pool(make, time_limit=None)
+                    stack.callback(pool.close)
+                    work = partial(_sent, pool, progress)
+            jobs = min(self.jobs or cores, len(missing))
+            progress.jobs = jobs = jobs if work else runner.fitting(jobs, missing)
             in_time = partial(_before, progress.ends)
             try:
-                with closing(runner.run(missing, search.store, jobs=jobs, go_on=in_time)) as outcomes:
+                how: dict[str, Any] = {"jobs": jobs, "go_on": in_time, "work": work}
+                with closing(runner.run(missing, search.store, **how)) as outcomes:
                     for outcome in outcomes:
                         progress.see(outcome)
             except KeyboardInterrupt:
@@ -166,6 +183,12 @@ class TuningRun:
         if self.refitted is not None:
             self.refitted.warn()
             print(self.refitted.summary())
+
+
+def _sent(pool: RayPool, progress: GridProgress, trial: Trial) -> dict[str, Any]:
+    """Return the result of a trial that a Ray worker runs."""
+    found: dict[str, Any] = pool.work("run_within", (trial, progress.ends - time.perf_counter()))
+    return found
 
 
 def _before(end: float) -> bool:

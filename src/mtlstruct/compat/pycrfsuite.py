@@ -425,13 +425,12 @@ def _with_feature_set(data: EncodedDataset, corpus: Corpus, options: Options, le
 
 def _constant_model(labels: tuple[str, ...], templates: Any) -> Model:
     """Return the model of data with less than two labels; without data the label is empty."""
-    from mtlstruct.interop.feature_text import imported_facts, model_of
+    from mtlstruct.interop.feature_text import model_of
 
     labels = labels or ("",)
-    facts = imported_facts("data with one label", "sequence", "bie", 1)
-    facts |= {"dicts": True, "groups": {OTHER_KEYS: COLUMN}, "names": [COLUMN]}
+    facts = {"dicts": True, "groups": {OTHER_KEYS: COLUMN}, "names": [COLUMN]}
     zeros = [np.zeros((0, len(labels)), np.float32), np.zeros((0, len(labels) ** 2), np.float32)]
-    return model_of(templates, labels, [[], []], zeros, facts)
+    return model_of("data with one label", templates, labels, [[], []], zeros, 1, **facts)
 
 
 def _held_out_scores(held: Corpus, model: Model) -> tuple[dict[str, Any], str]:

@@ -46,11 +46,7 @@ class ShardedOracle(Oracle):
     ) -> None:  # fmt: skip
         super().__init__(structure, encoded, np.zeros(0, np.int32), cost)
         self.pool, self.views, self.ends = pool, views, ends
-
-    @property
-    def each(self) -> PerWorker:
-        """The first argument of every call."""
-        return [(view,) for view in self.views]
+        self.each: PerWorker = [(view,) for view in views]  # the first argument of every call
 
     def ensure_capacity(self) -> None:
         """Raise an error if the pool cannot store the weights of a pass.

@@ -8,9 +8,10 @@ run.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from itertools import count
-from typing import Any, Self
+from typing import Any
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -34,7 +35,7 @@ class Stored:
         return self._value
 
 
-class Pool:
+class Pool(AbstractContextManager["Pool"]):
     """Workers in this process, one per thread; if they are fewer, in turn on all threads.
 
     The results of a worker depend on the arguments only. Its method `forget(live)` drops cached
@@ -69,14 +70,15 @@ class Pool:
         total: Arrays = tree_reduce(add, self.call(method, *arguments, each=each))
         return total
 
+    def map(self, method: str, items: Iterable[Any]) -> Iterator[Any]:
+        """Yield the result of a method of some worker for each item, in order."""
+        return map(getattr(self.workers[0], method), items)
+
     def ensure_capacity(self, needed: int, what: str) -> None:
         """Raise an error if arrays of so many bytes cannot be stored; here they always can."""
 
     def close(self) -> None:
         """End the workers."""
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()

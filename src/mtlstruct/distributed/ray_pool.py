@@ -13,21 +13,20 @@ import os
 import pickle
 import signal
 import socket
-from collections.abc import Callable, Collection, Sequence
-from contextlib import suppress
+import sys
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import redirect_stdout, suppress
 from functools import partial
 from importlib import import_module
-from pathlib import Path
+from itertools import cycle
+from queue import SimpleQueue
 from typing import Any
 
 from mtlstruct._system.memory import gigabytes
 from mtlstruct._system.threads import set_threads
-from mtlstruct.corpus import Corpus
 from mtlstruct.distributed.pool import Arrays, PerWorker, Pool, Stored, add, tree_reduce
-from mtlstruct.distributed.shard import Shard
-from mtlstruct.errors import FormatError, MtlError, ResourceError
-from mtlstruct.formats import partition
-from mtlstruct.formats.text import Part
+from mtlstruct.errors import MtlError, ResourceError
 
 TIME_LIMIT_SECONDS = 1800.0
 """A worker that has not answered within this time is killed."""
@@ -41,7 +40,7 @@ Ray's own limit is 5, which a machine with more work than processors reaches.
 MAX_RESTARTS = 5
 CONNECT_SECONDS = 10.0
 
-RESUME = "with --checkpoint DIR, --resume continues from the last checkpoint"
+RESUME = "; with --checkpoint DIR, --resume continues from the last checkpoint"
 
 Place = tuple[str, int]
 """Host and process id of an actor."""
@@ -56,18 +55,25 @@ class InStore(Stored):
 
 
 class Actor:
-    """Shard in a process of its own. Methods return its place and the pickled result."""
+    """Worker in a process of its own. Methods return its place and the pickled result."""
 
-    def __init__(self, number: int, read: Callable[[], Corpus] | None, threads: int) -> None:
+    def __init__(self, threads: int) -> None:
         set_threads(threads)
-        self.shard = Shard(number, read)
-        self.place = socket.gethostname(), os.getpid()
+        self.place, self.worker = (socket.gethostname(), os.getpid()), None
 
-    def call(self, live: Collection[int], method: str, *arguments: Any) -> tuple[Place, bytes]:
-        """Call a method of the shard."""
-        self.shard.forget(live)
+    def call(self, make: Stored, live: Collection[int], method: str, *arguments: Any) -> tuple[Place, bytes]:
+        """Call a method of a worker that has stored values."""
+        return self._answer(make, lambda worker: worker.forget(live) or getattr(worker, method)(*arguments))
+
+    def work(self, make: Stored, method: str, item: bytes) -> tuple[Place, bytes]:
+        """Call a method of the worker with a pickled item."""
+        return self._answer(make, lambda worker: getattr(worker, method)(pickle.loads(item)))
+
+    def _answer(self, make: Stored, work: Callable[[Any], Any]) -> tuple[Place, bytes]:
+        """Return the result of the worker, which is made by the first call."""
         try:
-            return self.place, pickle.dumps(getattr(self.shard, method)(*arguments), protocol=5)
+            self.worker = self.worker or make.value()()
+            return self.place, pickle.dumps(work(self.worker), protocol=5)
         except MtlError as error:  # those with fields of their own cannot be unpickled
             raise MtlError(str(error)) from None
 
@@ -77,23 +83,34 @@ class Actor:
 
 
 class RayPool(Pool):
-    """An actor for each of `readers`, which return the sentences of a shard each; None if encoded.
+    """An actor for each of `makers`, which return a worker each, such as a Shard.
 
     address    of a running cluster; None starts one on this machine, which ends with the pool
+    time_limit seconds for a call; None for any number
     store      bytes of the object store of a cluster that is started here
     listeners  called with a sentence when a worker was killed or lost
+    hint       what to do after a failure, for messages
     """
 
     def __init__(
-        self, readers: Sequence[Callable[[], Corpus] | None], *, address: str | None = None, threads: int = 1,
-        time_limit: float = TIME_LIMIT_SECONDS, listeners: Sequence[Callable[[str], None]] = (),
-        store: int | None = None,
+        self, makers: Sequence[Callable[[], Any]], *, address: str | None = None, threads: int = 1,
+        time_limit: float | None = TIME_LIMIT_SECONDS, listeners: Sequence[Callable[[str], None]] = (),
+        store: int | None = None, hint: str = "",
     ) -> None:  # fmt: skip
-        self._ray = connect(len(readers), address, store)
+        self.hint = hint
+        self._ray = connect(len(makers), address, store)
+        self._stdout = redirect_stdout(sys.stderr)  # where Ray prints its own messages
+        self._stdout.__enter__()
+        self._dumps = partial(import_module("ray.cloudpickle").dumps, protocol=5)
         self.time_limit, self.listeners = time_limit, list(listeners)
         actor = self._ray.remote(num_cpus=1, max_restarts=MAX_RESTARTS, max_task_retries=-1)(Actor)
-        super().__init__([actor.remote(k, read, threads) for k, read in enumerate(readers)])
+        super().__init__([actor.remote(threads) for _ in makers])
+        stored = {make: self.store(make) for make in makers}
+        self._makers = [stored[make] for make in makers]
         self.places: list[Place | None] = [None] * self.size
+        self._free: SimpleQueue[int] = SimpleQueue()
+        for k in range(self.size):
+            self._free.put(k)
 
     def call(self, method: str, *arguments: Any, each: PerWorker | None = None) -> list[Any]:
         """Call a method of every worker k with `each[k]` and `arguments`; return the results."""
@@ -113,6 +130,36 @@ class RayPool(Pool):
         total: Arrays = pickle.loads(self._get(root))
         return total
 
+    def work(self, method: str, item: Any) -> Any:
+        """Call a method of a worker that is free with an item; may be called from many threads."""
+        k = self._free.get()
+        try:
+            return self._answer(*self._send(k, method, item))
+        finally:
+            self._free.put(k)
+
+    def map(self, method: str, items: Iterable[Any]) -> Iterator[Any]:
+        """Yield the result of a method for each item, in order; draw two items per worker ahead."""
+        waiting = deque[tuple[int, Any, Any]]()
+        try:
+            for k, item in zip(cycle(range(self.size)), items, strict=False):
+                waiting.append(self._send(k, method, item))
+                if len(waiting) == 2 * self.size:
+                    yield self._answer(*waiting.popleft())
+            while waiting:
+                yield self._answer(*waiting.popleft())
+        finally:  # Ray would report calls that end with their worker
+            for _, _, result in waiting:
+                self._ray.wait([result], timeout=CONNECT_SECONDS)
+
+    def _send(self, k: int, method: str, item: Any) -> tuple[int, Any, Any]:
+        call = self.workers[k].work.options(num_returns=2)
+        return k, *call.remote(self._makers[k], method, self._dumps(item))
+
+    def _answer(self, k: int, place: Any, result: Any) -> Any:
+        self._wait_for([(k, place)])
+        return pickle.loads(self._get(result))
+
     def ensure_capacity(self, needed: int, what: str) -> None:
         """Raise an error if arrays do not fit into the object store: Ray would use the disk."""
         capacity = int(self._ray.cluster_resources().get("object_store_memory", 0))
@@ -128,16 +175,17 @@ class RayPool(Pool):
             for actor in self.workers:
                 self._ray.kill(actor)
         self._ray.shutdown()
+        self._stdout.__exit__(None, None, None)
 
     def _put(self, key: int, value: Any) -> Stored:
-        return InStore(key, self._safely(self._ray.put, pickle.dumps(value, protocol=5)))
+        return InStore(key, self._safely(self._ray.put, self._dumps(value)))
 
     def _call(self, method: str, arguments: Any, each: PerWorker | None) -> list[tuple[int, Any]]:
         """Call all workers and wait; return the number of each, and a reference to its result."""
         live = frozenset(self._stored)
         calls = [
-            actor.call.options(num_returns=2).remote(live, method, *first, *arguments)
-            for actor, first in zip(self.workers, each or [()] * self.size, strict=True)
+            actor.call.options(num_returns=2).remote(make, live, method, *first, *arguments)
+            for actor, make, first in zip(self.workers, self._makers, each or [()] * self.size, strict=True)
         ]
         self._wait_for([(k, place) for k, (place, _) in enumerate(calls)])
         return [(k, result) for k, (_, result) in enumerate(calls)]
@@ -192,23 +240,11 @@ class RayPool(Pool):
         if isinstance(found, known.ObjectStoreFullError | known.OutOfDiskError):
             raise ResourceError("Ray's object store is full: start Ray with a larger --object-store-memory")
         if isinstance(found, known.RayActorError):
-            raise ResourceError(
-                f"a worker was lost and cannot be restarted (at most {MAX_RESTARTS} times): {_first_line(found)}; "
-                + RESUME
-            )
+            what = f"a worker was lost and cannot be restarted (at most {MAX_RESTARTS} times)"
+            raise ResourceError(f"{what}: {_first_line(found)}{self.hint}")
         if isinstance(found, known.RayError):
-            raise ResourceError(f"the Ray cluster failed: {_first_line(found)}; {RESUME}")
+            raise ResourceError(f"the Ray cluster failed: {_first_line(found)}{self.hint}")
         raise found
-
-
-def read_pool(
-    path: Path, shards: int, read: Callable[[Part], Corpus], *, at_blank_lines: bool, **settings: Any
-) -> RayPool:
-    """Start at most `shards` workers that each read a part of a file or folder."""
-    parts = partition.split(partition.files_of(path.absolute()), shards, at_blank_lines=at_blank_lines)
-    if not parts:
-        raise FormatError(path, None, "no sentences: expected data, got an empty file")
-    return RayPool([partial(partition.read, part, read) for part in parts], **settings)
 
 
 def connect(size: int, address: str | None, store: int | None) -> Any:

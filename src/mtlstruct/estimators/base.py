@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 from mtlstruct._system import threads as pool
 from mtlstruct.corpus import Corpus, label_outputs
 from mtlstruct.errors import FormatError, IncompatibleError, MtlError
+from mtlstruct.evaluation.scores import without_chunks
 from mtlstruct.features.encoded import subset
 from mtlstruct.formats.sentences import Grouping, InputData, aligned, data_for, data_of, label_column
 from mtlstruct.model.calibration import with_temperature
@@ -65,12 +66,18 @@ class Progress:
 Callback = Callable[[Progress], Any]
 """Called after each pass; training ends if it returns a true value."""
 
+RENAMED = {"seed": "random_state", "task": "structure"}
+"""The parameters that set options of training of another name."""
+
+TEMPLATES = "a TemplateSet, the path of a file or a list of lines"
+
 
 class StructuredEstimator(BaseEstimator):  # type: ignore[misc]
     """Base class of the three estimators."""
 
     _task: ClassVar[str]
     _alone: ClassVar[bool] = False
+    _outputs: ClassVar[str] = "labels"
 
     templates: Templates
     patience: int | None
@@ -113,7 +120,7 @@ class StructuredEstimator(BaseEstimator):  # type: ignore[misc]
         self._check_parameters()
         options = self._options()
         if options.method != "auto":
-            options = options.checked(as_parameter)
+            options = options.checked(lambda name: RENAMED.get(name, name))
         if init is None and self.warm_start:
             init = getattr(self, "model_", None)
         if self.threads is not None:
@@ -281,14 +288,29 @@ class StructuredEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _labelled(self, data: InputData, y: Any) -> tuple[Corpus, Mapping[str, Any]]:
         """Return the corpus with its outputs, and the labels that were no text, by their text."""
-        raise NotImplementedError
+        if y is None:
+            if data.corpus.outputs is None:
+                raise FormatError("y", None, f"expected {self._outputs}, got none")
+            return data.corpus, {}
+        check_iterable("y", y, self._outputs)
+        return self._with_outputs(data, y)
+
+    def _with_outputs(self, data: InputData, y: Any) -> tuple[Corpus, Mapping[str, Any]]:
+        if self._alone:
+            y = [[label] for label in (column_or_1d(y, warn=True).tolist() if hasattr(y, "shape") else y)]
+        texts, originals = _label_texts(y)
+        outputs, labels = label_outputs(label_column(texts, data.lengths))
+        return replace(data.corpus, outputs=outputs, labels=labels), originals
 
     def _completed(self, model: Model, corpus: Corpus, options: Options) -> Model:
         """Return the model with a second stage, if it has one."""
         return model
 
-    def _score(self, gold: Corpus, found: NDArray[np.int32], labels: Sequence[str]) -> float:
-        raise NotImplementedError
+    def _score(self, gold: Corpus, outputs: NDArray[np.int32], labels: Sequence[str]) -> float:
+        """Return the main score of the task, from 0 to 1: the accuracy if there are no chunks."""
+        task = task_of(self._task)
+        scores = task.score(gold, outputs, labels)
+        return float(scores.as_dict()["accuracy" if without_chunks(scores) else task.scores[0]]) / 100
 
     def _set(self, given: Mapping[str, Any]) -> None:
         """Store the parameters of a constructor under their names."""
@@ -312,15 +334,16 @@ class StructuredEstimator(BaseEstimator):  # type: ignore[misc]
         check_number("warm_start", self.warm_start, bool)
         if type(self.verbose) is not bool:  # 0 and 1 as elsewhere in scikit-learn
             check_number("verbose", self.verbose, int, (0, MAX_COUNT))
-        sets = "a TemplateSet, the path of a file or a list of lines"
-        for name, expected in {
-            "columns": "a list of names",
-            "templates": sets,
-            "label_templates": sets,
-        }.items():
+        weights = getattr(self, "loss_weights", None)
+        if weights is not None and not isinstance(weights, Mapping):
+            raise IncompatibleError(f"loss_weights: expected a dict from labels to numbers, got {weights!r}")
+        for name, kinds, expected in (
+            ("columns", (), "a list of names"),
+            ("templates", (TemplateSet, str, Path), TEMPLATES),
+            ("label_templates", (TemplateSet, str, Path), TEMPLATES),
+        ):
             given = getattr(self, name, None)
-            other = isinstance(given, TemplateSet | str | Path) and expected is sets
-            if given is not None and not other and not _are_words(given):
+            if given is not None and not isinstance(given, kinds) and not _are_words(given):
                 raise IncompatibleError(f"{name}: expected {expected}, got {given!r}")
 
     def _set_model(self, model: Model, names: list[Any]) -> None:
@@ -358,30 +381,6 @@ class StructuredEstimator(BaseEstimator):  # type: ignore[misc]
         return of_keys(data.corpus.names, transitions=options.structure == "sequence")
 
 
-class LabelEstimator(StructuredEstimator):
-    """Base class of estimators whose outputs are labels: strings, or objects with distinct text."""
-
-    loss_weights: Mapping[Any, float] | None
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        given = self.loss_weights
-        if given is not None and not isinstance(given, Mapping):
-            raise IncompatibleError(f"loss_weights: expected a dict from labels to numbers, got {given!r}")
-
-    def _labelled(self, data: InputData, y: Any) -> tuple[Corpus, Mapping[str, Any]]:
-        if y is None:
-            if data.corpus.outputs is None:
-                raise FormatError("y", None, "expected labels, got none")
-            return data.corpus, {}
-        check_iterable("y", y, "labels")
-        if self._alone:
-            y = [[label] for label in (column_or_1d(y, warn=True).tolist() if hasattr(y, "shape") else y)]
-        texts, originals = _label_texts(y)
-        outputs, labels = label_outputs(label_column(texts, data.lengths))
-        return replace(data.corpus, outputs=outputs, labels=labels), originals
-
-
 def _label_texts(y: Iterable[Iterable[Any]]) -> tuple[list[list[str]], dict[str, Any]]:
     """Return labels as text, and the labels that are no text, by their text."""
     originals: dict[str, Any] = {}
@@ -402,11 +401,6 @@ def template_set(given: TemplateSet | str | Path | Sequence[str]) -> TemplateSet
     if isinstance(given, TemplateSet):
         return given
     return TemplateSet.read(given) if isinstance(given, str | Path) else TemplateSet.parse("\n".join(given))
-
-
-def as_parameter(name: str) -> str:
-    """Return the name of the parameter that sets an option of training."""
-    return {"seed": "random_state", "task": "structure"}.get(name, name)
 
 
 def _are_words(value: Any) -> bool:

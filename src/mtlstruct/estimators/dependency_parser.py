@@ -11,7 +11,6 @@ from mtlstruct.corpus import Column, Corpus
 from mtlstruct.errors import FormatError
 from mtlstruct.estimators.base import StructuredEstimator, Templates, check_iterable, template_set
 from mtlstruct.estimators.parameters import documented
-from mtlstruct.evaluation.attachment import attachment_scores
 from mtlstruct.formats import conll, text
 from mtlstruct.formats.sentences import InputData, data_for, data_of
 from mtlstruct.model.model import Model
@@ -46,6 +45,7 @@ class DependencyParser(StructuredEstimator):
     """
 
     _task = "dependency"
+    _outputs = "heads"
 
     def __init__(
         self,
@@ -107,11 +107,7 @@ class DependencyParser(StructuredEstimator):
         relations = text.named(model.relate(data.corpus, heads), model.relations.labels)
         return data.by_sentence(list(zip(heads.tolist(), relations, strict=True)))
 
-    def _labelled(self, data: InputData, y: Any) -> tuple[Corpus, Mapping[str, Any]]:
-        if y is None:
-            if data.corpus.outputs is None:
-                raise FormatError("y", None, "expected heads, got none")
-            return data.corpus, {}
+    def _with_outputs(self, data: InputData, y: Any) -> tuple[Corpus, Mapping[str, Any]]:
         heads, relations = _split_pairs(y)
         outputs = _heads(heads, data.lengths, self.single_root)
         return replace(data.corpus, outputs=outputs, extra=relations), {}
@@ -127,14 +123,9 @@ class DependencyParser(StructuredEstimator):
         templates = preset("dependency-labels") if given is None else template_set(given)
         return replace(model, relations=train_labels(corpus, relations, templates, options).model)
 
-    def _score(self, gold: Corpus, found: NDArray[np.int32], labels: Sequence[str]) -> float:
-        assert gold.outputs is not None
-        return float(attachment_scores(gold, found).as_dict()["uas"]) / 100
-
 
 def _split_pairs(y: Any) -> tuple[Any, Column | None]:
     """Return the heads of pairs (head, relation), and the relations; heads alone as they are."""
-    check_iterable("y", y, "heads")
     sentences = [list(given) if isinstance(given, Iterable) else given for given in y]
     tokens = [token for given in sentences if isinstance(given, list) for token in given]
     if not tokens or not all(isinstance(token, tuple | list) and len(token) == 2 for token in tokens):
@@ -143,15 +134,13 @@ def _split_pairs(y: Any) -> tuple[Any, Column | None]:
     return [[head for head, _ in given] for given in sentences], relations
 
 
-def _heads(y: Iterable[Iterable[int]], lengths: NDArray[np.int64], single_root: bool) -> NDArray[np.int32]:
+def _heads(y: Sequence[Sequence[int]], lengths: NDArray[np.int64], single_root: bool) -> NDArray[np.int32]:
     """Return the heads of all tokens; raise if those of a sentence are no tree."""
-    sentences = []
     for number, heads in enumerate(y, 1):
         check_iterable("y", heads, f"a list of heads for sentence {number}")
-        sentences.append(list(heads))
-    if len(sentences) != len(lengths):
-        raise FormatError("y", None, f"expected heads for {len(lengths)} sentences, got {len(sentences)}")
-    for number, (heads, length) in enumerate(zip(sentences, lengths.tolist(), strict=True), 1):
+    if len(y) != len(lengths):
+        raise FormatError("y", None, f"expected heads for {len(lengths)} sentences, got {len(y)}")
+    for number, (heads, length) in enumerate(zip(y, lengths.tolist(), strict=True), 1):
         if len(heads) != length:
             raise FormatError("y", None, f"sentence {number}: expected {length} heads, got {len(heads)}")
         for token, head in enumerate(heads, 1):
@@ -161,4 +150,4 @@ def _heads(y: Iterable[Iterable[int]], lengths: NDArray[np.int64], single_root: 
         wrong = conll.tree_problem(heads, single_root)
         if wrong is not None:
             raise FormatError("y", None, f"sentence {number}, token {wrong[0]}: {wrong[1]}")
-    return np.array([head for heads in sentences for head in heads], np.int32)
+    return np.array([head for heads in y for head in heads], np.int32)

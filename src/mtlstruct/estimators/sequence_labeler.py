@@ -4,19 +4,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from mtlstruct.corpus import Corpus
-from mtlstruct.estimators.base import LabelEstimator, Templates
+from mtlstruct.estimators.base import StructuredEstimator, Templates
 from mtlstruct.estimators.parameters import documented
-from mtlstruct.evaluation.scores import sequence_scores, without_chunks
 from mtlstruct.formats.sentences import Grouping, data_for
 from mtlstruct.model.model import nbest_labels
 from mtlstruct.training.options import Options
 
 
 @documented
-class SequenceLabeler(LabelEstimator):
+class SequenceLabeler(StructuredEstimator):
     """Label the tokens of sentences from feature dicts or templates, with a weight per template.
 
     X is an iterable of sentences, or `Sentences` to share one encoding among many fits. Without
@@ -154,10 +151,3 @@ class SequenceLabeler(LabelEstimator):
         found = np.ones(len(data.nonempty))
         found[data.nonempty] = lattice.marginals(model.temperature).sequence(values) * known
         return [float(p) for p in found]
-
-    def _score(self, gold: Corpus, found: NDArray[np.int32], labels: Sequence[str]) -> float:
-        assert gold.outputs is not None
-        right = [[gold.labels[i] for i in gold.outputs[span].tolist()] for span in gold.sentences()]
-        ours = [[labels[i] for i in found[span].tolist()] for span in gold.sentences()]
-        scores = sequence_scores(right, ours, (*labels, *gold.labels))
-        return float(scores.as_dict()["accuracy" if without_chunks(scores) else "f1"]) / 100

@@ -7,15 +7,14 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
 
-from mtlstruct.corpus import Corpus
-from mtlstruct.estimators.base import LabelEstimator, StructuredEstimator, Templates
+from mtlstruct.estimators.base import StructuredEstimator, Templates
 from mtlstruct.estimators.parameters import documented
 from mtlstruct.formats.sentences import Grouping, data_for
 from mtlstruct.training.options import Options
 
 
 @documented
-class StructuredClassifier(ClassifierMixin, LabelEstimator):  # type: ignore[misc]
+class StructuredClassifier(ClassifierMixin, StructuredEstimator):  # type: ignore[misc]
     """Classify items from feature dicts, templates or numbers, with a weight per group of features.
 
     X is a list of items: feature dicts, in which each key is a template; rows of cells, with
@@ -90,8 +89,3 @@ class StructuredClassifier(ClassifierMixin, LabelEstimator):  # type: ignore[mis
         return model.marginals(data_for(model, X, alone=True).corpus).node[:, np.argsort(self._names)]
 
     score = StructuredEstimator.score
-
-    def _score(self, gold: Corpus, found: NDArray[np.int32], labels: Sequence[str]) -> float:
-        assert gold.outputs is not None
-        names, ours = np.array(gold.labels), np.array(labels)
-        return float(np.mean(names[gold.outputs] == ours[found])) if len(found) else 0.0

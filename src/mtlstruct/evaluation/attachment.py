@@ -69,12 +69,15 @@ def attachment_scores(
 ) -> AttachmentScores:
     """Score predicted heads int32[T], and relations (gold, predicted) if both are known."""
     right = np.asarray(gold.outputs == heads)
-    same = None if relations is None else np.array([a == b for a, b in zip(*relations, strict=True)], bool)
-    counting = ~punctuation(gold.columns[0].cells())
+    kinds = [np.ones(len(right), bool), right]
+    if relations is not None:
+        same = np.array([a == b for a, b in zip(*relations, strict=True)], bool)
+        kinds += [same, right & same]
+    words = ~punctuation(gold.columns[0].cells())
     sentences = np.logical_and.reduceat(right, gold.ptr[:-1]) if len(right) else np.zeros(0, bool)
     return AttachmentScores(
-        _attachment(right, same, counting),
-        _attachment(right, same, np.ones(len(right), bool)),
+        Attachment(*(int((kind & words).sum()) for kind in kinds)),
+        Attachment(*(int(kind.sum()) for kind in kinds)),
         len(sentences),
         int(sentences.sum()),
     )
@@ -84,15 +87,6 @@ def punctuation(forms: Sequence[str]) -> NDArray[np.bool_]:
     """Return which words consist of characters of the Unicode category P only."""
     known = {form: all(unicodedata.category(c)[0] == "P" for c in form) for form in set(forms)}
     return np.array([known[form] for form in forms], bool)
-
-
-def _attachment(
-    right: NDArray[np.bool_], same: NDArray[np.bool_] | None, counting: NDArray[np.bool_]
-) -> Attachment:
-    kinds = [counting, right & counting] + (
-        [] if same is None else [same & counting, right & same & counting]
-    )
-    return Attachment(*(int(kind.sum()) for kind in kinds))
 
 
 def _percent(right: int, total: int) -> float:

@@ -9,10 +9,10 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import chain
+from itertools import chain, pairwise
 from typing import Any, NamedTuple
 
-from mtlstruct.evaluation.counts import Counts, Sentences, TypeScores, equal_sentences, percent, tally
+from mtlstruct.evaluation.counts import Counts, Sentences, TypeScores, equal_sentences, tally
 from mtlstruct.structures import schemes
 
 CHUNK_LABEL = re.compile(r"O|[BIESLUM\[\].]-.+", re.DOTALL)
@@ -50,27 +50,12 @@ class ChunkScores(TypeScores):
     """The scores of conlleval."""
 
     chunks: Counts
-    sentences: int
-    tokens: int
-    correct_tokens: int
-    correct_sentences: int
     scheme: str = CONLLEVAL
-
-    @property
-    def accuracy(self) -> float:
-        """The percent of tokens whose tag and type are right."""
-        return percent(self.correct_tokens, self.tokens)
-
-    @property
-    def sequence_accuracy(self) -> float:
-        """The percent of sentences whose labels are all right."""
-        return percent(self.correct_sentences, self.sentences)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the scores under the names that `score --json` prints."""
-        rest = {"per_type": self.per_type, "sentences": self.sentences, "tokens": self.tokens}
         whole = {"accuracy": self.accuracy, "sequence_accuracy": self.sequence_accuracy}
-        return self.chunks.as_dict() | whole | {"scheme": self.scheme} | rest
+        return self.chunks.as_dict() | whole | {"scheme": self.scheme} | self.size_dict()
 
     def table(self) -> str:
         """Return the lines that conlleval prints."""
@@ -98,12 +83,13 @@ def chunk_scores(
         both = schemes.converted(known, scheme, "bio")
         both = [["O" if label == schemes.OTHER else label for label in sentence] for sentence in both]
         sides = both[: len(gold)], both[len(gold) :]
-    tally = _ChunkTally()
-    for pair in zip(*sides, strict=True):
-        for g, p in [*zip(*(map(_split, side) for side in pair), strict=True), (_OUTSIDE, _OUTSIDE)]:
-            tally.add(g, p)
-    overall, types = tally.finish(schemes.OTHER if scheme == "grobid" else None)
-    return ChunkScores(types, overall, len(gold), sum(map(len, gold)), right, whole, scheme)
+    tags = [[tag for labels in side for tag in (*map(_split, labels), _OUTSIDE)] for side in sides]
+    counters = _chunk_counters(*tags)
+    if scheme == "grobid":
+        for counter in counters:
+            del counter[schemes.OTHER]
+    types, chunks = tally(*counters), Counts(*(counter.total() for counter in counters))
+    return ChunkScores(types, sum(map(len, gold)), right, len(gold), whole, chunks, scheme)
 
 
 class _Tag(NamedTuple):
@@ -147,44 +133,26 @@ def _ends(before: _Tag, tag: _Tag) -> bool:
     return changed or (before.place, tag.place) in _ENDS or before.place in _BRACKETS
 
 
-class _ChunkTally:
-    """Counts chunks in one pass over gold and predicted tags side by side.
+def _chunk_counters(gold: list[_Tag], predicted: list[_Tag]) -> tuple[Counter[str], ...]:
+    """Count gold, predicted and right chunks by type; after each sentence there is _OUTSIDE.
 
     A chunk is right if it starts and ends at the same tokens in both, with the same type
-    throughout; `agree` is whether this holds so far for the open chunk.
+    throughout; `agree` is whether this holds so far for the open chunk, also at the very end.
     """
+    correct: Counter[str] = Counter()
+    pairs, agree = zip(pairwise([_OUTSIDE, *gold]), pairwise([_OUTSIDE, *predicted]), strict=True), False
+    for theirs, ours in pairs:
+        ends, same = _ends(*theirs), theirs[1].kind == ours[1].kind
+        if agree and ends == _ends(*ours):
+            correct[theirs[0].kind] += ends
+            agree = same and not ends
+        else:
+            agree = False
+        agree |= same and _starts(*theirs) and _starts(*ours)
+    correct[_OUTSIDE.kind] += agree
+    return *map(_started, (gold, predicted)), correct
 
-    def __init__(self) -> None:
-        self.gold: Counter[str] = Counter()
-        self.predicted: Counter[str] = Counter()
-        self.correct: Counter[str] = Counter()
-        self.last = (_OUTSIDE, _OUTSIDE)
-        self.agree = False
 
-    def add(self, gold: _Tag, predicted: _Tag) -> None:
-        """Count the next token."""
-        last_gold, last_predicted = self.last
-        if self.agree:
-            self._close(_ends(last_gold, gold), _ends(last_predicted, predicted), gold.kind == predicted.kind)
-        starts = _starts(last_gold, gold), _starts(last_predicted, predicted)
-        self.agree |= all(starts) and gold.kind == predicted.kind
-        self.gold[gold.kind] += starts[0]
-        self.predicted[predicted.kind] += starts[1]
-        self.last = gold, predicted
-
-    def _close(self, gold_ends: bool, predicted_ends: bool, same_kind: bool) -> None:
-        """End the agreement, with or without a right chunk, or continue it."""
-        last_gold, last_predicted = self.last
-        if gold_ends and predicted_ends and last_gold.kind == last_predicted.kind:
-            self.correct[last_gold.kind] += 1
-            self.agree = False
-        elif gold_ends != predicted_ends or not same_kind:
-            self.agree = False
-
-    def finish(self, ignored: str | None) -> tuple[Counts, dict[str, Counts]]:
-        """Return the counts of all chunks, and of each type. A chunk that still agrees is right."""
-        self.correct[self.last[0].kind] += self.agree
-        counters = self.gold, self.predicted, self.correct
-        for counter in counters:
-            del counter[ignored]
-        return Counts(*(counter.total() for counter in counters)), tally(*counters)
+def _started(tags: list[_Tag]) -> Counter[str]:
+    """Count chunks by type."""
+    return Counter(tag.kind for before, tag in pairwise([_OUTSIDE, *tags]) if _starts(before, tag))

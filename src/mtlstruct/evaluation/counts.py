@@ -49,14 +49,32 @@ class Counts:
 
 @dataclass(frozen=True)
 class TypeScores:
-    """Counts of each chunk type or class, sorted by name."""
+    """Counts of each chunk type or class, sorted by name, and of tokens and sentences."""
 
     types: dict[str, Counts]
+    tokens: int
+    correct_tokens: int
+    sentences: int
+    correct_sentences: int
+
+    @property
+    def accuracy(self) -> float:
+        """The percent of tokens whose labels are right: tag and type of chunks, or class."""
+        return percent(self.correct_tokens, self.tokens)
+
+    @property
+    def sequence_accuracy(self) -> float:
+        """The percent of sentences whose labels are all right."""
+        return percent(self.correct_sentences, self.sentences)
 
     @property
     def per_type(self) -> dict[str, dict[str, Any]]:
         """Precision, recall, f1 and counts of each type."""
         return {name: counts.full_dict() for name, counts in self.types.items()}
+
+    def size_dict(self) -> dict[str, Any]:
+        """Return counts by type, and the number of sentences and tokens."""
+        return {"per_type": self.per_type, "sentences": self.sentences, "tokens": self.tokens}
 
     def type_lines(self) -> list[str]:
         """Return the lines of each type that conlleval prints."""

@@ -8,7 +8,7 @@ equal those of scikit-learn.
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import chain, groupby
 from typing import Any
 
 from mtlstruct.corpus import Corpus
@@ -25,72 +25,49 @@ class ClassScores(TypeScores):
     """Accuracy, and precision, recall and F1 of each class and on average.
 
     Averages give each class of gold or prediction the same weight (macro). The micro average of all
-    three is the accuracy, because every item has one class.
+    three is the accuracy, because every token has one class. Items are sentences of one token.
     """
 
-    items: int
-
-    unit = "items"
-
-    @property
-    def accuracy(self) -> float:
-        """The percent of items whose class is right."""
-        return percent(sum(counts.correct for counts in self.types.values()), self.items)
+    field_f1: float | None = None
+    """Of labels of sentences: F1 of fields, which are runs of equal labels other than O."""
 
     def as_dict(self) -> dict[str, Any]:
         """Return the scores under the names of `score --json`, with macro averages."""
         every = [counts.as_dict() for counts in self.types.values()]
-        macro = {name: sum(c[name] for c in every) / len(every) for name in ("precision", "recall", "f1")}
-        micro = {"accuracy": self.accuracy, "micro_f1": self.accuracy}
-        return macro | micro | {"per_type": self.per_type, "sentences": self.items, "tokens": self.items}
+        found = {name: sum(c[name] for c in every) / len(every) for name in ("precision", "recall", "f1")}
+        found |= {"accuracy": self.accuracy, "micro_f1": self.accuracy} | self.size_dict()
+        if self.field_f1 is None:
+            return found
+        more = {"sequence_accuracy": self.sequence_accuracy, "field_f1": self.field_f1}
+        return found | more | {"scheme": CLASSES}
 
     def table(self) -> str:
         """Return a line for all and one for each class, in the style of conlleval."""
-        values, right = self.as_dict(), sum(counts.correct for counts in self.types.values())
+        values, unit = self.as_dict(), "items" if self.field_f1 is None else "tokens"
         lines = [
-            f"processed {self.items} {self.unit} of {len(self.types)} classes; correct: {right}.",
+            f"processed {self.tokens} {unit} of {len(self.types)} classes; correct: {self.correct_tokens}.",
             f"accuracy: {self.accuracy:6.2f}%; macro precision: {values['precision']:6.2f}%; "
             f"macro recall: {values['recall']:6.2f}%; macro F1: {values['f1']:6.2f}",
         ]
         return "\n".join(lines + self.type_lines()) + "\n"
 
 
-@dataclass(frozen=True)
-class LabelScores(ClassScores):
-    """Scores of sequences whose labels mark no chunks: a token is an item, its label the class."""
-
-    sentences: int
-    correct_sentences: int
-    field_f1: float
-    """F1 of fields, which are runs of equal labels other than O."""
-
-    unit = "tokens"
-
-    @property
-    def sequence_accuracy(self) -> float:
-        """The percent of sentences whose labels are all right."""
-        return percent(self.correct_sentences, self.sentences)
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the scores under the names of `score --json`, with macro averages."""
-        more = {"sequence_accuracy": self.sequence_accuracy, "field_f1": self.field_f1}
-        return super().as_dict() | more | {"scheme": "classes", "sentences": self.sentences}
-
-
 def class_scores(gold: Sequence[str], predicted: Sequence[str], *, source: str = "prediction") -> ClassScores:
     """Score items that have one class each."""
     if len(gold) != len(predicted):
         raise FormatError(source, None, f"expected {len(gold)} items as in gold, got {len(predicted)}")
-    return ClassScores(_counts(gold, predicted), len(gold))
+    types, right = _counts(gold, predicted)
+    return ClassScores(types, len(gold), right, len(gold), right)
 
 
-def label_scores(gold: Sentences, predicted: Sentences, *, source: str = "prediction") -> LabelScores:
+def label_scores(gold: Sentences, predicted: Sentences, *, source: str = "prediction") -> ClassScores:
     """Score the labels of sentences as classes of tokens."""
     whole = equal_sentences(gold, predicted, source)
-    theirs, ours = ([label for sentence in side for label in sentence] for side in (gold, predicted))
+    theirs, ours = (list(chain.from_iterable(side)) for side in (gold, predicted))
+    types, right = _counts(theirs, ours)
     fields, found = _fields(gold), _fields(predicted)
     field_f1 = percent(2 * len(fields & found), len(fields) + len(found))
-    return LabelScores(_counts(theirs, ours), len(theirs), len(gold), whole, field_f1)
+    return ClassScores(types, len(theirs), right, len(gold), whole, field_f1)
 
 
 def _fields(sentences: Sentences) -> set[tuple[int, int, int, str]]:
@@ -104,9 +81,9 @@ def _fields(sentences: Sentences) -> set[tuple[int, int, int, str]]:
     return {field for field in found if field[3] != OUTSIDE}
 
 
-def _counts(gold: Sequence[str], predicted: Sequence[str]) -> dict[str, Counts]:
-    both = Counter(g for g, p in zip(gold, predicted, strict=True) if g == p)
-    return tally(Counter(gold), Counter(predicted), both)
+def _counts(gold: Sequence[str], predicted: Sequence[str]) -> tuple[dict[str, Counts], int]:
+    right = Counter(g for g, p in zip(gold, predicted, strict=True) if g == p)
+    return tally(Counter(gold), Counter(predicted), right), right.total()
 
 
 def sequence_scores(
@@ -116,19 +93,12 @@ def sequence_scores(
     *,
     source: str = "prediction",
     scheme: str | None = None,
-) -> ChunkScores | LabelScores:
+) -> ChunkScores | ClassScores:
     """Score labels of sentences: as chunks of a scheme, or as classes.
 
-    Parameters
-    ----------
-    gold, predicted : sequence of sequences of str
-        The labels of each sentence.
-    labels : iterable of str
-        More labels by which the scheme is recognised, such as all labels of a model.
-    source : str, default "prediction"
-        The name of the prediction in messages.
-    scheme : str or None, default None
-        A key of `structures.schemes.SCHEMES`, "conlleval" or "classes"; None: recognise it.
+    labels   more labels by which the scheme is recognised, such as all labels of a model
+    source   the name of the prediction in messages
+    scheme   a key of `structures.schemes.SCHEMES`, "conlleval" or "classes"; None: recognise it
     """
     every = {*labels, *(label for sentence in (*gold, *predicted) for label in sentence)}
     if scheme is None:
@@ -146,35 +116,37 @@ Scores = AttachmentScores | ChunkScores | ClassScores | WordScores
 def headline(found: Scores) -> str:
     """Return the scores in one line."""
     values = found.as_dict()
-    names: tuple[str, ...] = ("accuracy",) if without_chunks(found) else ("precision", "recall", "f1")
-    if isinstance(found, AttachmentScores):
-        names = tuple(name for name in ("uas", "uasp", "acc", "las") if name in values)
-    macro = f" · macro f1 {values['f1']:.2f}" if isinstance(found, ClassScores) else ""
-    whole = ""
-    if isinstance(found, ChunkScores | LabelScores):
-        whole = f" · whole sequences {found.sequence_accuracy:.2f}"
-    note = " (labels scored as classes)" if isinstance(found, LabelScores) else ""
-    return " · ".join(f"{name} {values[name]:.2f}" for name in names) + macro + whole + note
+    names = (
+        ("accuracy",) if without_chunks(found) else ("precision", "recall", "f1", "uas", "uasp", "acc", "las")
+    )
+    line = [f"{name} {values[name]:.2f}" for name in names if name in values]
+    if isinstance(found, ClassScores):
+        line.append(f"macro f1 {values['f1']:.2f}")
+    if "sequence_accuracy" in values:
+        line.append(f"whole sequences {values['sequence_accuracy']:.2f}")
+    note = " (labels scored as classes)" if "field_f1" in values else ""
+    return " · ".join(line) + note
 
 
 def printed(found: Scores) -> str:
     """Return the table of scores; of labels, also whole sequences right and the label scheme."""
-    if not isinstance(found, ChunkScores | LabelScores):
+    values = found.as_dict()
+    if "scheme" not in values:
         return found.table()
-    count = f"{found.correct_sentences} of {found.sentences}"
-    if isinstance(found, LabelScores):
-        scheme = f"none, labels are scored as classes; F1 of runs of equal labels: {found.field_f1:.2f}%"
+    if values["scheme"] == CLASSES:
+        scheme = f"none, labels are scored as classes; F1 of runs of equal labels: {values['field_f1']:.2f}%"
     else:
-        scheme = SCHEMES[found.scheme].title if found.scheme in SCHEMES else "unknown, read as by conlleval"
-    whole = f"whole sequences right: {count}, {found.sequence_accuracy:.2f}%"
-    return f"{found.table()}{whole}\nlabel scheme: {scheme}\n"
+        known = SCHEMES.get(values["scheme"])
+        scheme = "unknown, read as by conlleval" if known is None else known.title
+    assert isinstance(found, TypeScores)
+    whole = f"{found.correct_sentences} of {found.sentences}, {found.sequence_accuracy:.2f}%"
+    return f"{found.table()}whole sequences right: {whole}\nlabel scheme: {scheme}\n"
 
 
 def without_chunks(found: Scores) -> bool:
     """Return whether there are no chunks (parts of speech, classes, O alone)."""
-    return isinstance(found, ClassScores) or (
-        isinstance(found, ChunkScores) and found.chunks.gold == found.chunks.predicted == 0
-    )
+    empty = isinstance(found, ChunkScores) and found.chunks.gold == found.chunks.predicted == 0
+    return empty or isinstance(found, ClassScores)
 
 
 def by_sentence(corpus: Corpus, labels: list[str]) -> list[list[str]]:

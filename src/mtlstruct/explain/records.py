@@ -3,6 +3,7 @@
 This is what `explain --json` prints and what the server answers.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -44,7 +45,7 @@ def _gold(model: Model, corpus: Corpus, found: Explanation) -> list[Any] | None:
     if model.trees:
         given = given_trees(corpus, found.span) if corpus.extra is not None else None
         return None if given is None else given[0]
-    if corpus.outputs is None or found.gold is None:
+    if corpus.outputs is None:
         return None
     return [model.learned_labels[y] if y >= 0 else None for y in found.gold.tolist()]
 
@@ -60,18 +61,22 @@ def _seen(templates: TemplateSet, j: int, cells: list[list[str]], t: int, head: 
 
     Of an arc these are the cells near its two ends; columns that a first pass made are left out.
     """
-    n, found = len(cells[0]), []
+    found = []
     for term in templates[j].terms:
         if not 0 <= term.column < len(cells) or term.anchor not in ("", "h", "m"):
             continue
-        at = (head if term.anchor == "h" else t) + term.row
-        if term.absolute:
-            at = term.row - 1 if term.row > 0 else n + term.row
-        cell = boundary(at if at < 0 else at - n + 1) if not 0 <= at < n else cells[term.column][at]
+        cell = cell_at(cells[term.column], head if term.anchor == "h" else t, term.row, term.absolute)
         if term.anchor == "h" and head < 0 and term.row == 0:
             cell = "ROOT"
         found.append(bound(term.function, term.arguments, templates.lists)(cell))
     return "/".join(cell or "(empty)" for cell in found)
+
+
+def cell_at(cells: Sequence[str], t: int, row: int, absolute: bool) -> str:
+    """Return the cell of a sentence that a term reads at token t, beyond the edges its mark."""
+    n = len(cells)
+    at = (row - 1 if row > 0 else n + row) if absolute else t + row
+    return cells[at] if 0 <= at < n else boundary(at if at < 0 else at - n + 1)
 
 
 def _choices(model: Model, cells: list[list[str]], found: Explanation, t: int) -> dict[str, Any]:

@@ -41,10 +41,15 @@ class MergedColumns:
     @cached_property
     def members(self) -> list[tuple[NDArray[np.int64], NDArray[np.unsignedinteger]]]:
         """For each kind where the members of each merged weight row begin, and their templates."""
-        return [
-            _members(number, design.layout, len(fired))
-            for number, fired, design in zip(self.number, self.fired, self.large.designs, strict=True)
-        ]
+        found = []
+        for number, fired, design in zip(self.number, self.fired, self.large.designs, strict=True):
+            ptr = np.append(0, np.cumsum(np.bincount(number, minlength=len(fired)))).astype(np.int64)
+            some = design.layout.templates
+            some = some.astype(np.min_scalar_type(int(some.max(initial=0))))
+            found.append(
+                (ptr, _sort_members(number, np.repeat(some, np.diff(design.layout.weight_ptr)), ptr))
+            )
+        return found
 
     def sums(self, mu: NDArray[np.float64]) -> list[NDArray[np.float64]]:
         """Return for each kind and merged weight row the sum of mu_j over its members."""
@@ -133,14 +138,6 @@ def group(found: ColumnHashes) -> ColumnGroups:
     number = np.empty(len(order), np.int32)
     number[order] = rank[np.cumsum(new) - 1]
     return ColumnGroups(number, often[falling])
-
-
-def _members(
-    number: NDArray[np.int32], layout: WeightLayout, count: int
-) -> tuple[NDArray[np.int64], NDArray[np.unsignedinteger]]:
-    templates = layout.templates.astype(np.min_scalar_type(int(layout.templates.max(initial=0))))
-    ptr = np.append(0, np.cumsum(np.bincount(number, minlength=count))).astype(np.int64)
-    return ptr, _sort_members(number, np.repeat(templates, np.diff(layout.weight_ptr)), ptr)
 
 
 def _summed(design: Design, hashes: NDArray[np.uint64]) -> NDArray[np.uint64]:

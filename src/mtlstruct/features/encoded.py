@@ -15,13 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mtlstruct.corpus import entries
+from mtlstruct.features.vocabulary import Int32, Int64
 from mtlstruct.linear.design import Design
-from mtlstruct.linear.label_support import observed_support
 from mtlstruct.linear.products import score
 from mtlstruct.structures.base import Parts, Sites
-
-Int32 = NDArray[np.int32]
-Int64 = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -45,8 +42,8 @@ class Encoded:
         For structures whose first kind has a row per token and a part per label.
         """
         first, *rest = self.designs
-        found = observed_support(first.ids, first.ptr, first.values, first.layout.attributes, gold, labels)
-        return replace(self, designs=(first.with_support(found), *rest))
+        first = first.with_support(first.observed_support(gold, labels))
+        return replace(self, designs=(first, *rest))
 
     def with_seen_pairs(self, tokens: Int64, gold: Int32, labels: int) -> Encoded:
         """Return the corpus with weights for the observed pairs of labels only.
@@ -57,8 +54,8 @@ class Encoded:
         row = np.arange(len(tokens)) if self.rows[1] is None else self.rows[1].astype(np.int64)
         seen = np.unique((row * labels + gold[tokens - 1]) * labels + gold[tokens])
         some, pair = edge.take(seen // labels**2), (seen % labels**2).astype(np.int32)
-        found = observed_support(some.ids, some.ptr, some.values, edge.layout.attributes, pair, labels**2)
-        return replace(self, designs=(first, edge.with_support(found), *rest))
+        edge = edge.with_support(some.observed_support(pair, labels**2))
+        return replace(self, designs=(first, edge, *rest))
 
     def span(self, first: int, last: int, site_ptr: Sequence[Int64]) -> Encoded:
         """Return the sentences first..last - 1; site_ptr: where the sites of each one begin."""

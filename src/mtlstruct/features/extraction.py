@@ -14,11 +14,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mtlstruct._system import threads
 from mtlstruct.corpus import Corpus
-from mtlstruct.features.plan import Plan, Stream, Use, make_plan
+from mtlstruct.features.plan import Plan, Stream, make_plan
 from mtlstruct.features.values import (
     MultiValued,
     SingleValued,
@@ -28,14 +27,12 @@ from mtlstruct.features.values import (
     multi_values,
     vocabulary_strings,
 )
-from mtlstruct.features.vocabulary import ABSENT, PairTable, Vocabulary
+from mtlstruct.features.vocabulary import ABSENT, Int32, Int64, PairTable, Vocabulary
 from mtlstruct.formats.normalization import NORMALIZERS
 from mtlstruct.structures.base import Sites
 from mtlstruct.templates import TemplateSet, boundary
 from mtlstruct.templates.functions import bound
 
-Int32 = NDArray[np.int32]
-Int64 = NDArray[np.int64]
 Normalizer = Callable[[str], str]
 NodeValues = Int32 | MultiValued
 """Values of a node: one at each position of the grid, or the entries of each token."""
@@ -46,7 +43,8 @@ class Extraction:
     """The values of all templates in a corpus, numbered by first appearance.
 
     site_of     the sites of each template letter
-    n_strings   number of entries of each vocabulary that are cells; the others are boundary marks
+    n_strings   number of entries of each vocabulary that are cells; the others are boundary marks.
+                Empty where the vocabularies were given
     values      the values of each node of the plan
     """
 
@@ -61,8 +59,15 @@ class Extraction:
 
     def at(self, line: int) -> Values:
         """Return the values of a line at its sites."""
-        tokens = self.site_of[self.templates[self.plan.template_of[line]].kind].tokens
-        return values_at(self.plan.uses[line], self.grid, self.values, tokens, self.grid.places(tokens))
+        kind = self.templates[self.plan.template_of[line]].kind
+        use, tokens = self.plan.uses[line], self.site_of[kind].tokens
+        places = self.grid.place if tokens is None else self.grid.place[tokens]
+        if use.node == ABSENT:
+            return SingleValued(np.zeros(int(self.grid.start[-1]), np.int32), places, 0)
+        node = self.values[use.node]
+        if isinstance(node, MultiValued):
+            return node.at(self.grid.ptr, use.anchor, tokens)
+        return SingleValued(node, places, use.anchor)
 
     def counts(self, line: int, size: int) -> Int64:
         """Return how often each of the `size` values of a line's node occurs at its sites."""
@@ -119,11 +124,6 @@ class Grid:
         self.start = np.concatenate([[0], np.cumsum(lengths + before + after)]).astype(np.int64)
         sentence = np.repeat(np.arange(len(lengths)), lengths)
         self.place = np.arange(corpus.tokens) + before + sentence * (before + after)
-
-    def places(self, tokens: Int64 | None) -> Int64:
-        """Return the positions of some tokens; None for all."""
-        found: Int64 = self.place if tokens is None else self.place[tokens]
-        return found
 
     def spread(self, ids: Int32, marks: Mapping[int, int]) -> Int32:
         """Return token ids on the grid, with marks[-k] before and marks[k] after each sentence."""
@@ -209,15 +209,3 @@ def joined(
     for joins in plan.levels:
         threads.in_order(work, joins)
     return values
-
-
-def values_at(
-    use: Use, grid: Grid, values: Sequence[NodeValues], tokens: Int64 | None, places: Int64
-) -> Values:
-    """Return the values of a line at sites with these tokens and grid positions."""
-    if use.node == ABSENT:
-        return SingleValued(np.zeros(int(grid.start[-1]), np.int32), places, 0)
-    node = values[use.node]
-    if isinstance(node, MultiValued):
-        return node.at(grid.ptr, use.anchor, tokens)
-    return SingleValued(node, places, use.anchor)

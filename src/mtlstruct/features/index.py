@@ -29,18 +29,16 @@ from mtlstruct.features.encoded import Encoded
 from mtlstruct.features.extraction import (
     Extraction,
     Grid,
-    NodeValues,
     Normalizer,
     cells_of,
     extract,
     joined,
     stream_functions,
-    values_at,
 )
 from mtlstruct.features.plan import Plan, make_plan
 from mtlstruct.features.shared_templates import NodeTables, joint_numbers, size_of, widened
 from mtlstruct.features.values import MultiValued, SingleValued, Values, check_multi_valued
-from mtlstruct.features.vocabulary import ABSENT, PairTable, Vocabulary, rank_by_count
+from mtlstruct.features.vocabulary import ABSENT, Int32, Int64, PairTable, Vocabulary, rank_by_count
 from mtlstruct.linear.design import PREFETCH_DISTANCE, Design, padded_ids
 from mtlstruct.linear.label_support import LabelSupport
 from mtlstruct.linear.weight_layout import WeightLayout
@@ -49,10 +47,6 @@ from mtlstruct.templates import TemplateSet
 
 if TYPE_CHECKING:
     from mtlstruct.features.arcs import ArcIndex
-
-
-Int32 = NDArray[np.int32]
-Int64 = NDArray[np.int64]
 
 MIN_UNIFORM_SHARE = 0.25
 """Rows with a smaller share of known entries are ragged; a ragged entry takes twice the memory."""
@@ -99,7 +93,9 @@ class FeatureIndex:
             for s, stream in enumerate(self.plan.streams)
         ]
         values = joined(self.plan, grid, cells, lambda join, *pairs: self.tables[join].lookup(*pairs))
-        encoded = _assemble(self, grid, values, sites)
+        site_of = {site.letter: site for site in sites}
+        known = self.vocabularies, (), self.tables
+        encoded = encoded_by(self, Extraction(self.templates, self.plan, grid, site_of, *known, values))
         if self.support is None:
             return encoded
         first, *rest = encoded.designs
@@ -156,12 +152,16 @@ def encode_training(
     factors = _unit_factors(found) if unit else None
     kinds = tuple(found.site_of[t.kind].kind for t in templates)
     index = FeatureIndex(templates, kinds, normalize, *known, maps, sizes, factors)
-    return encoded_by(index, found), index
+    return encoded_by(index, found, factors), index
 
 
-def encoded_by(index: FeatureIndex, found: Extraction) -> Encoded:
+def encoded_by(index: FeatureIndex, found: Extraction, factors: NDArray[np.float64] | None = None) -> Encoded:
     """Return an extracted corpus in the attributes of an index with maps of its values."""
-    return _assemble(index, found.grid, found.values, tuple(found.site_of.values()), index.factors)
+    sites = tuple(found.site_of.values())
+    pairs = [_design(index, found, site, factors) for site in sites]
+    designs, rows = (tuple(some) for some in zip(*pairs, strict=True))
+    kinds = tuple(site.kind for site in sites)
+    return Encoded(kinds, designs, rows, found.grid.ptr, len(index.templates))
 
 
 def number_attributes(
@@ -201,19 +201,6 @@ def _unit_factors(found: Extraction) -> NDArray[np.float64]:
     return factors
 
 
-def _assemble(
-    index: FeatureIndex,
-    grid: Grid,
-    values: Sequence[NodeValues],
-    sites: Sequence[Sites],
-    factors: NDArray[np.float64] | None = None,
-) -> Encoded:
-    pairs = [_design(index, grid, values, site, factors) for site in sites]
-    designs, rows = (tuple(some) for some in zip(*pairs, strict=True))
-    kinds = tuple(site.kind for site in sites)
-    return Encoded(kinds, designs, rows, grid.ptr, len(index.templates))
-
-
 Line = tuple[int, int, Callable[[], Values]]
 """A line: its template, the first attribute of that, and its attributes at all sites.
 
@@ -222,52 +209,42 @@ They are computed whenever they are needed: those of all lines together are as l
 
 
 def _design(
-    index: FeatureIndex,
-    grid: Grid,
-    values: Sequence[NodeValues],
-    site: Sites,
-    factors: NDArray[np.float64] | None,
+    index: FeatureIndex, found: Extraction, site: Sites, factors: NDArray[np.float64] | None
 ) -> tuple[Design, Int32 | None]:
     """Return A of one kind, and the row of each site if rows are shared."""
-    layout, places = index.layout(site.kind), grid.places(site.tokens)
-    null, sites = layout.attributes, len(places)
+    layout = index.layout(site.kind)
+    sites = len(found.grid.place if site.tokens is None else site.tokens)
 
     def attributes(line: int) -> Values:
-        use = index.plan.uses[line]
-        found = values_at(use, grid, values, site.tokens, places).mapped(index.maps[line])
-        if factors is None or isinstance(found, SingleValued):
-            return found
-        return found.scaled(float(factors[index.plan.template_of[line]]))
+        own = found.at(line).mapped(index.maps[line])
+        if factors is None or isinstance(own, SingleValued):
+            return own
+        return own.scaled(float(factors[found.plan.template_of[line]]))
 
     lines: list[Line] = [
         (j, first, partial(attributes, line))
         for j, first in zip(layout.templates.tolist(), layout.block_ptr.tolist(), strict=False)
-        for line in index.plan.lines_of(j)
+        for line in found.plan.lines_of(j)
     ]
     shapes: list[tuple[int | None, int, bool]] = [(1, sites, False)] * len(lines)
-    if grid.gaps or any(isinstance(node, MultiValued) for node in values):
+    if found.grid.gaps or any(isinstance(node, MultiValued) for node in found.values):
         shapes = threads.in_order(lambda line: line[2]().shape(), lines)
     filled, real = sum(shape[1] for shape in shapes), any(shape[2] for shape in shapes)
     widths = [width for width, _, _ in shapes if width is not None]
-    dtype = np.int32 if null < np.iinfo(np.int32).max else np.int64
     if len(widths) == len(lines) and filled >= MIN_UNIFORM_SHARE * sites * sum(widths):
-        design = Design(*_uniform_rows(lines, widths, sites, null, dtype, real), layout)
+        design = _uniform_rows(lines, widths, sites, real, layout)
     else:
-        design = Design(*_ragged_rows(lines, filled, sites, null, dtype, real), layout)
+        design = _ragged_rows(lines, filled, sites, real, layout)
     return share_rows(design) if site.shared else (design, None)
 
 
-_Rows = tuple[NDArray[np.integer], Int64, Int32, NDArray[np.float32]]
-"""ids, ptr, blocks and values of a Design."""
-
-
 def _uniform_rows(
-    lines: Sequence[Line], widths: Sequence[int], sites: int, null: int, dtype: type, real: bool
-) -> _Rows:
+    lines: Sequence[Line], widths: Sequence[int], sites: int, real: bool, layout: WeightLayout
+) -> Design:
     """Return rows in which each line has as many slots as it has entries at a site."""
     ends = np.cumsum(widths).tolist()
-    slots = ends[-1] if ends else 0
-    ids: NDArray[np.integer] = np.empty(sites * slots + PREFETCH_DISTANCE, dtype)
+    slots, null = ends[-1] if ends else 0, layout.attributes
+    ids = np.empty(sites * slots + PREFETCH_DISTANCE, layout.id_type)
     ids[sites * slots :] = null
     table = ids[: sites * slots].reshape(sites, slots)
     values = np.ones((sites, slots) if real else (0, 0), np.float32)
@@ -279,14 +256,14 @@ def _uniform_rows(
             found.write(offset, null, table[:, ends[number] - 1])
             return
         local = found.ids.reshape(sites, widths[number])
-        table[:, columns] = np.where(local == ABSENT, null, local + dtype(offset))
+        table[:, columns] = np.where(local == ABSENT, null, local + layout.id_type(offset))
         if real and found.values is not None:
             values[:, columns] = found.values.reshape(sites, widths[number])
 
     threads.in_order(write, range(len(lines)))
     blocks = np.repeat(np.array([line[0] for line in lines], np.int32), widths)
     _sort_within_blocks(table, blocks, values if real else None)
-    return ids, np.arange(sites + 1, dtype=np.int64) * slots, blocks, values.ravel()
+    return Design(ids, np.arange(sites + 1, dtype=np.int64) * slots, blocks, values.ravel(), layout)
 
 
 def _sort_within_blocks(
@@ -304,13 +281,13 @@ def _sort_within_blocks(
             values[:, first:last] = np.take_along_axis(values[:, first:last], order, 1)
 
 
-def _ragged_rows(lines: Sequence[Line], filled: int, sites: int, null: int, dtype: type, real: bool) -> _Rows:
+def _ragged_rows(lines: Sequence[Line], filled: int, sites: int, real: bool, layout: WeightLayout) -> Design:
     """Return rows of the known entries of each line in turn."""
     counts = np.zeros(sites, np.int64)
     for _, _, attributes in lines:
         counts += np.bincount(attributes().sites(), minlength=sites)
     ptr = np.append(0, np.cumsum(counts)).astype(np.int64)
-    ids: NDArray[np.integer] = np.full(filled + PREFETCH_DISTANCE, null, dtype)
+    ids = np.full(filled + PREFETCH_DISTANCE, layout.attributes, layout.id_type)
     blocks = np.empty(filled, np.int32)
     values = np.ones(filled if real else 0, np.float32)
     cursor = ptr[:-1].copy()
@@ -320,11 +297,11 @@ def _ragged_rows(lines: Sequence[Line], filled: int, sites: int, null: int, dtyp
         lengths = np.bincount(site, minlength=sites)
         at = (cursor - np.cumsum(lengths) + lengths)[site] + np.arange(len(site))
         cursor += lengths
-        ids[at] = local + dtype(offset)
+        ids[at] = local + layout.id_type(offset)
         blocks[at] = block
         if real and own_values is not None:
             values[at] = own_values
-    return ids, ptr, blocks, values
+    return Design(ids, ptr, blocks, values, layout)
 
 
 def share_rows(design: Design) -> tuple[Design, Int32]:

@@ -6,9 +6,8 @@ a string if it is part of such a value. Everything is renumbered without gaps.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from itertools import chain, pairwise
-from typing import overload
+from itertools import pairwise
+from typing import NamedTuple, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,28 +19,23 @@ from mtlstruct.features.arcs.plan import NONE, ArcPlan, Base
 from mtlstruct.features.arcs.plan import make_plan as make_arc_plan
 from mtlstruct.features.index import FeatureIndex
 from mtlstruct.features.plan import make_plan
-from mtlstruct.features.vocabulary import ABSENT, PairTable, Vocabulary
+from mtlstruct.features.vocabulary import ABSENT, Int32, Int64, PairTable, Vocabulary
 
-Int32 = NDArray[np.int32]
-Int64 = NDArray[np.int64]
 Bool = NDArray[np.bool_]
+AnyIndex = TypeVar("AnyIndex", bound=FeatureIndex | ArcIndex)
 
 LOW = (1 << 32) - 1
 
 
-@overload
-def prune(index: FeatureIndex, used: Sequence[Bool]) -> tuple[FeatureIndex, list[int]]: ...
-@overload
-def prune(index: ArcIndex, used: Sequence[Bool]) -> tuple[ArcIndex, list[int]]: ...
-def prune(index: FeatureIndex | ArcIndex, used: Sequence[Bool]) -> tuple[FeatureIndex | ArcIndex, list[int]]:
+def prune(index: AnyIndex, used: Sequence[Bool]) -> tuple[AnyIndex, list[int]]:
     """Return the index of the attributes marked in used[j], and its templates.
 
     Templates without attributes are dropped; the second result has the numbers of the others.
     """
     live = [j for j, mask in enumerate(used) if mask.any()]
     if isinstance(index, FeatureIndex):
-        return _prune_tokens(index, used, live), live
-    return _prune_arcs(index, used, live), live
+        return cast(AnyIndex, _prune_tokens(index, used, live)), live
+    return cast(AnyIndex, _prune_arcs(index, used, live)), live
 
 
 def _prune_tokens(index: FeatureIndex, used: Sequence[Bool], live: Sequence[int]) -> FeatureIndex:
@@ -105,23 +99,17 @@ def _needed(index: FeatureIndex, maps: dict[int, Int32]) -> list[Bool]:
 # ---------------------------------------------------------------- arcs
 
 
-@dataclass
-class _ArcEntries:
+class _ArcEntries(NamedTuple):
     """Entries of a base or a source: keys high · 2³² + low · unit + position, and records.
 
-    sides     high or low or both: the parts that are values of sides
+    parts     high, low and position: int64[3, n]
+    sides     those of the first two parts that are values of sides
     """
 
-    high: Int64
-    low: Int64
-    sides: tuple[Int64, ...]
+    parts: Int64
+    sides: list[int]
     records: Int64
     unit: int = 1
-    position: Int64 | int = 0
-
-    def stored(self) -> tuple[Int64, Int64]:
-        """Return keys and records."""
-        return self.high << 32 | self.low * self.unit + self.position, self.records
 
 
 def _prune_arcs(index: ArcIndex, used: Sequence[Bool], live: Sequence[int]) -> ArcIndex:
@@ -132,8 +120,9 @@ def _prune_arcs(index: ArcIndex, used: Sequence[Bool], live: Sequence[int]) -> A
     entries += [_source_entries(index, plan, pair, entries) for pair in plan.sources]
     ptr = np.append(0, np.cumsum(index.words.sizes))
     needed = np.zeros(int(ptr[-1]) + 1, bool)
-    for values in chain.from_iterable(some.sides for some in entries):
-        needed[values] = True
+    sides = [(some.parts, k) for some in entries for k in some.sides]
+    for parts, k in sides:
+        needed[parts[k]] = True
     number = {template.terms: n for n, template in enumerate(index.plan.words)}
     slots = [number[template.terms] for template in plan.words]
     words = _prune_tokens(index.words, [needed[a:b] for a, b in pairwise(ptr.tolist())], slots)
@@ -141,9 +130,9 @@ def _prune_arcs(index: ArcIndex, used: Sequence[Bool], live: Sequence[int]) -> A
     for slot, first in zip(slots, np.append(0, np.cumsum(words.sizes)).tolist(), strict=False):
         own = slice(ptr[slot], ptr[slot + 1])
         smaller[own] = np.cumsum(needed[own]) - 1 + first
-    for values in chain.from_iterable(some.sides for some in entries):
-        values[:] = smaller[values]
-    table, starts = stacked([some.stored() for some in entries])
+    for parts, k in sides:
+        parts[k] = smaller[parts[k]]
+    table, starts = stacked([(p[0] << 32 | p[1] * unit + p[2], records) for p, _, records, unit in entries])
     return ArcIndex(templates, words, table, starts, np.array([int(used[j].sum()) for j in live], np.int64))
 
 
@@ -160,14 +149,12 @@ def _base_entries(
         [_without_unused(rows[:, k], used[j]) for k, j in zip(columns, templates, strict=True)], axis=1
     )
     kept = (records & MASK != 0).any(axis=1)
-    high, low, missing = rows[kept, 0] >> 32, rows[kept, 0] & LOW, (base.first == NONE, base.second == NONE)
-    if base.between == NONE:
-        sides = tuple(part for part, none in zip((high, low), missing, strict=True) if not none)
-        return _ArcEntries(high, low, sides, records[kept])
-    unit = POSITIONS if base.position else 1
-    low, position = np.divmod(low, unit)
-    sides = (high, low) if missing[0] != missing[1] else (low,)
-    return _ArcEntries(high, low, sides, records[kept], unit, position)
+    keys, unit = rows[kept, 0], POSITIONS if base.position else 1
+    seen = base.first != NONE, base.second != NONE
+    if base.between != NONE:  # high is the value of the only end, or the number of a source
+        seen = seen[0] != seen[1], True
+    parts = np.stack([keys >> 32, *np.divmod(keys & LOW, unit)])
+    return _ArcEntries(parts, [k for k in (0, 1) if seen[k]], records[kept], unit)
 
 
 def _without_unused(records: Int64, used: Bool) -> Int64:
@@ -184,11 +171,10 @@ def _source_entries(
     index: ArcIndex, plan: ArcPlan, pair: tuple[int, int], bases: Sequence[_ArcEntries]
 ) -> _ArcEntries:
     """Return the entries of a source that bases need; renumber them in the keys of bases."""
-    empty = np.zeros(0, np.int64)
     if NONE in pair:  # its number is the value of a side, or 0
-        return _ArcEntries(empty, empty, (), np.zeros((0, 1), np.int64))
+        return _ArcEntries(np.zeros((3, 0), np.int64), [], np.zeros((0, 1), np.int64))
     users = [
-        some.high
+        some.parts[0]
         for base, some in zip(plan.bases, bases, strict=False)
         if base.between != NONE and (base.first, base.second) == pair
     ]
@@ -198,8 +184,8 @@ def _source_entries(
     for numbers in users:
         numbers[:] = np.searchsorted(kept, numbers)
     keys = rows[np.argsort(rows[:, 1]), 0][kept]
-    high, low = keys >> 32, keys & LOW
-    return _ArcEntries(high, low, (high, low), np.arange(len(kept), dtype=np.int64)[:, None])
+    parts = np.stack([keys >> 32, keys & LOW, np.zeros_like(keys)])
+    return _ArcEntries(parts, [0, 1], np.arange(len(kept), dtype=np.int64)[:, None])
 
 
 def _described(plan: ArcPlan, base: Base) -> tuple[object, ...]:

@@ -12,10 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mtlstruct.features.plan import Plan, step_of
-from mtlstruct.features.vocabulary import ABSENT, PairTable, Vocabulary
+from mtlstruct.features.vocabulary import ABSENT, Int32, PairTable, Vocabulary
 from mtlstruct.templates import Template, TemplateSet
 
-Int32 = NDArray[np.int32]
 NodeTables = tuple[tuple[Vocabulary, ...], tuple[PairTable, ...]]
 """The values of nodes: strings of streams, and pairs of joins."""
 

@@ -19,12 +19,9 @@ from mtlstruct._numba.decorators import kernel
 from mtlstruct.corpus import Corpus, entries
 from mtlstruct.errors import IncompatibleError
 from mtlstruct.features.plan import Stream
-from mtlstruct.features.vocabulary import ABSENT, Vocabulary
+from mtlstruct.features.vocabulary import ABSENT, Int32, Int64, Vocabulary
 from mtlstruct.templates import TemplateSet, Term
 from mtlstruct.templates.functions import VALUE
-
-Int32 = NDArray[np.int32]
-Int64 = NDArray[np.int64]
 
 IDENTITY = np.zeros(0, np.int32)
 

@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 
 from mtlstruct._numba.decorators import inner_kernel, kernel
 from mtlstruct.corpus import ABSENT as ABSENT
-from mtlstruct.formats.interning import same_string, string_hash
+from mtlstruct.formats.interning import number_cells, same_string, string_hash
 
 Int32 = NDArray[np.int32]
+Int64 = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,8 @@ class Vocabulary:
         """Return a vocabulary of distinct strings; number = position."""
         blob, ptr = _pack(list(strings))
         slots = np.full(capacity(len(ptr) - 1), ABSENT, np.int32)
-        _hash_strings(blob, ptr, slots)
+        numbers, firsts = np.empty(len(ptr) - 1, np.int32), np.empty(len(ptr) - 1, np.int64)
+        number_cells(blob, ptr[:-1], ptr[1:], slots, numbers, firsts)
         return cls(blob, ptr, slots)
 
     def __len__(self) -> int:
@@ -92,7 +94,7 @@ class PairTable:
     def lookup(self, left: Int32, right: Int32, numbers: Int32 | None = None) -> Int32:
         """Return the number of each pair, ABSENT if it is unknown, in `numbers`."""
         numbers = np.empty(len(left), np.int32) if numbers is None else numbers
-        _find_pairs(left, right, self.pairs, self.slots, numbers)
+        _number_pairs(left, right, 0, None, self.pairs, self.slots, numbers)
         return numbers
 
     def left(self) -> NDArray[np.int64]:
@@ -139,16 +141,6 @@ def _pack(strings: Sequence[str]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]
 
 
 @kernel
-def _hash_strings(blob, ptr, slots):
-    mask = np.uint64(len(slots) - 1)
-    for i in range(len(ptr) - 1):
-        h = string_hash(blob, ptr[i], ptr[i + 1]) & mask
-        while slots[h] >= 0:
-            h = (h + np.uint64(1)) & mask
-        slots[h] = i
-
-
-@kernel
 def _find_strings(blob, ptr, known, known_ptr, slots, out):
     mask = np.uint64(len(slots) - 1)
     for i in range(len(out)):
@@ -179,14 +171,13 @@ def _hash_pairs(pairs, slots):
         slots[h] = i
 
 
-# The kernels below repeat the test for absent sides: with an inner kernel numba would count array
-# references in each iteration, which is twelve times slower.
-
-
 @kernel
 def _number_pairs(left, right, first, count, pairs, slots, numbers):
-    """Number pairs until the table is full; return where it stopped, and their number."""
-    mask = np.uint64(len(slots) - 1)
+    """Number pairs from `first` on; new ones, until the table is full, unless `count` is None.
+
+    Return where it stopped, and the number of pairs.
+    """
+    mask, size = np.uint64(len(slots) - 1), count
     for i in range(first, len(left)):
         a, b = left[np.uint64(i)], right[np.uint64(i)]
         if a < 0 or b < 0:
@@ -196,28 +187,12 @@ def _number_pairs(left, right, first, count, pairs, slots, numbers):
         h = pair_hash(pair) & mask
         while slots[h] >= 0 and pairs[np.uint64(slots[h])] != pair:
             h = (h + np.uint64(1)) & mask
-        if slots[h] < 0:
-            if count == len(pairs):
-                return i, count
-            pairs[count] = pair
-            slots[h] = count
-            count += 1
+        if count is not None:  # noqa: SIM102 (numba drops this branch if count is None)
+            if slots[h] < 0:
+                if size == len(pairs):
+                    return i, size
+                pairs[size] = pair
+                slots[h] = size
+                size += 1
         numbers[i] = slots[h]
-    return len(left), count
-
-
-@kernel
-def _find_pairs(left, right, pairs, slots, out):
-    mask = np.uint64(len(slots) - 1)
-    for i in range(len(out)):
-        out[i] = -1
-        a, b = left[np.uint64(i)], right[np.uint64(i)]
-        if a < 0 or b < 0:
-            continue
-        pair = np.int64(a) << 32 | np.int64(b)
-        h = pair_hash(pair) & mask
-        while slots[h] >= 0:
-            if pairs[np.uint64(slots[h])] == pair:
-                out[i] = slots[h]
-                break
-            h = (h + np.uint64(1)) & mask
+    return len(left), size

@@ -1,12 +1,8 @@
 """Column files of CRF++ and CoNLL: one token per line, a blank line after each sentence.
 
-Cells are separated by runs of spaces or tabs only: any other character, also a no-break space or a
-form feed, belongs to its cell. With a separator (`CellFormat`), cells may be empty or have spaces.
-The last column is the label. Rejected: rows of different widths, unless they may be ragged, or of
-more than MOST_COLUMNS, a labelled file of one column, a file without sentences, and labels that a
-partly labelled file cannot have.
-
-With `alone` (--task multiclass), each row is a sentence of one token, and blank lines are ignored.
+Cells are separated by runs of spaces or tabs only, or by a separator (`CellFormat`); the last one
+is the label. All rows have the same width, unless they may be ragged. With `alone` (--task
+multiclass), each row is a sentence of one token, and blank lines are ignored.
 """
 
 from collections import Counter
@@ -36,13 +32,8 @@ MISSING_CELL = "_"
 class CellFormat:
     """The division of rows into cells.
 
-    Attributes
-    ----------
-    separator : str
-        The character between cells; "" for runs of spaces and tabs.
-    ragged : bool
-        Whether rows may lack cells after the first. Those of a labelled row are missing before the
-        label.
+    separator   the character between cells; "" for runs of spaces and tabs
+    ragged      rows may lack cells after the first, those of a labelled row before the label
     """
 
     separator: str = ""
@@ -71,12 +62,11 @@ class CellFormat:
             return given
         out = []
         for line in given.split("\n"):
-            missing = [MISSING_CELL] * (width - 1 - line.count(self.between))
-            if missing and line.count(self.between) >= labelled and line:
-                cells = line.split(self.between)
-                cells[len(cells) - labelled : len(cells) - labelled] = missing
-                line = self.between.join(cells)
-            out.append(line)
+            row = line.split(self.between)
+            if line and len(row) > labelled:
+                place = len(row) - labelled
+                row[place:place] = [MISSING_CELL] * (width - len(row))
+            out.append(self.between.join(row))
         return "\n".join(out)
 
 
@@ -101,13 +91,13 @@ def read(
         given = cells.padded(given, width, labelled)
     widths = _widths(str(path), least, least if names else None)
     try:
-        rows = _TidyRows(given, cells.between, widths, 1)
+        found = _corpus(given, cells.between, widths, 1, -1 if labelled else None, names, alone=alone)
     except FormatError as error:
         hint = _other_format(given.split("\n"), least)
         raise FormatError(str(path), error.line, error.problem + hint) from None
-    if not widths.width:
+    if found is None:
         raise FormatError(str(path), None, "no sentences: expected rows of columns, got none")
-    return rows.corpus(widths.width - labelled, tuple(names), alone=alone)
+    return found
 
 
 def stream(
@@ -128,18 +118,18 @@ def stream(
     """
     least = columns + (known is not None)
     widths = _widths(source, least, least if cells.ragged else columns + 1)
-    blocks = text.blocks if alone else text.sentence_blocks
-    for first, block in blocks(lines, source, encoding, batch_tokens * BYTES_PER_ROW):
+    size = batch_tokens * BYTES_PER_ROW
+    for first, block in text.blocks(lines, source, encoding, size, sentences=not alone):
         given = cells.padded(cells.tidy(block, source, first), least, known is not None)
-        few = None if known is not None or alone else _few(given, cells.between, columns, widths, first)
-        if few is not None:
-            yield few
-            continue
-        rows = _TidyRows(given, cells.between, widths, first)
+        found = None
+        if known is None and not alone:
+            found = _few(given, cells.between, columns, widths, first)
+        if found is None:
+            found = _corpus(given, cells.between, widths, first, columns, alone=alone)
         if known is not None:
             _check_labels(given.split("\n"), first, source, known, cells.between)
-        if rows.filled.any():
-            yield rows.corpus(columns, alone=alone)
+        if found is not None:
+            yield found
 
 
 def _few(given: str, between: str, columns: int, widths: text.WidthCheck, first: int) -> Corpus | None:
@@ -185,37 +175,40 @@ def format_text(
 
 def rows(corpus: Corpus) -> list[str]:
     """Return each row as it was read, with its label, cells joined by tabs."""
-    return [row for row in str(corpus.extra).split("\n") if row]
+    return list(filter(None, str(corpus.extra).split("\n")))
 
 
-class _TidyRows:
-    """Cells of tidy text, checked for their number in each row; `first` is its first line."""
-
-    def __init__(self, given: str, between: str, widths: text.WidthCheck, first: int) -> None:
-        self._echo, self._first = given.replace(between, "\t"), first
-        self._blob = np.frombuffer(f"{given}\n".encode(), np.uint8)
-        stops = np.flatnonzero((self._blob == ord(between)) | (self._blob == NEWLINE))
-        starts = np.append(0, stops[:-1] + 1)
-        last = np.flatnonzero(self._blob[stops] == NEWLINE)  # the last cell of each line
-        width = np.diff(last, prepend=-1)
-        self.filled = (width > 1) | (starts[last] < stops[last])
-        for _ in range(2):  # the first row, and the first of another width
-            for line in np.flatnonzero(self.filled & (width != widths.width))[:1].tolist():
-                widths.check(int(width[line]), first + line)
-        cells = np.repeat(self.filled, width)
-        shape = -1, max(1, widths.width)
-        self._starts, self._stops = starts[cells].reshape(shape), stops[cells].reshape(shape)
-
-    def corpus(self, observed: int, names: tuple[str, ...] = (), *, alone: bool) -> Corpus:
-        """Return a corpus; a cell after the `observed` ones is the label."""
-        ranges = zip(self._starts.T, self._stops.T, strict=True)
-        columns = [interning.column(self._blob, starts, stops) for starts, stops in ranges]
-        filled = self.filled
-        first = np.flatnonzero(filled if alone else filled & ~np.append(False, filled[:-1]))
-        ptr = np.append((np.cumsum(filled) - filled)[first], filled.sum()).astype(np.int64)
-        outputs, labels = (None, ()) if len(columns) == observed else label_outputs(columns[observed])
-        observations = tuple(columns[:observed])
-        return Corpus(observations, ptr, outputs, labels, names, first + self._first, self._echo)
+def _corpus(
+    given: str,
+    between: str,
+    widths: text.WidthCheck,
+    first: int,
+    observed: int | None,
+    names: Sequence[str] = (),
+    *,
+    alone: bool,
+) -> Corpus | None:
+    """Return the rows of tidy text from line `first` on, columns[observed:] the label; or None."""
+    blob = np.frombuffer(f"{given}\n".encode(), np.uint8)
+    stops = np.flatnonzero((blob == ord(between)) | (blob == NEWLINE))
+    starts = np.append(0, stops[:-1] + 1)
+    last = np.flatnonzero(blob[stops] == NEWLINE)  # the last cell of each line
+    width = np.diff(last, prepend=-1)
+    filled = (width > 1) | (starts[last] < stops[last])
+    for _ in range(2):  # the first row, and the first of another width
+        for line in np.flatnonzero(filled & (width != widths.width))[:1].tolist():
+            widths.check(int(width[line]), first + line)
+    if not filled.any():
+        return None
+    cells = np.repeat(filled, width)
+    ends = (some[cells].reshape(-1, widths.width).T for some in (starts, stops))
+    columns = [interning.column(blob, *pair) for pair in zip(*ends, strict=True)]
+    begins = np.flatnonzero(filled if alone else filled & ~np.append(False, filled[:-1]))
+    ptr = np.append((np.cumsum(filled) - filled)[begins], filled.sum()).astype(np.int64)
+    label = [] if observed is None else columns[observed:]
+    outputs, labels = label_outputs(label[0]) if label else (None, ())
+    echo = given.replace(between, "\t")
+    return Corpus(tuple(columns[:observed]), ptr, outputs, labels, tuple(names), begins + first, echo)
 
 
 def _check_labels(
@@ -231,9 +224,9 @@ def _check_labels(
 def _widths(source: str, least: int, most: int | None) -> text.WidthCheck:
     """Return a check of rows with `least` to `most` cells, without limit if that is None."""
     if most is None:
-        return text.WidthCheck(source, least, None, f"at least {_columns(least)}")
+        return text.WidthCheck(source, least, None, f"at least {text.counted(least)}")
     with_label = f" (or {most} with a label)" if most > least else ""
-    return text.WidthCheck(source, least, most, _columns(least) + with_label)
+    return text.WidthCheck(source, least, most, text.counted(least) + with_label)
 
 
 def _other_format(lines: list[str], least: int) -> str:
@@ -244,7 +237,3 @@ def _other_format(lines: list[str], least: int) -> str:
     if widths.total() >= 5 and max(widths.values()) * 2 < widths.total():
         return "; segmented text, one sentence per line, is for --task segmentation"
     return "; is the label column missing?" if max(widths) + 2 == least else ""
-
-
-def _columns(count: int) -> str:
-    return "1 column" if count == 1 else f"{count} columns"

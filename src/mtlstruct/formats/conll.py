@@ -1,19 +1,13 @@
 """Dependency trees in CoNLL-X and CoNLL-U: one token per line, ten columns separated by tabs.
 
-A token has a number (1, 2, ... in its sentence), five observations, the number of its head (0: the
-root) and the name of that relation. Comment lines, multiword ranges (`3-4`) and empty nodes (`5.1`)
-are no tokens: they are stored for writing only. The last columns may be missing, from the ninth on
-in trees and from the seventh on in text to be parsed.
-
-Rejected: lines of another width than the first, cells without text, token numbers out of order,
-heads outside of the sentence, a token under itself, cycles; with `single_root` also several tokens
-under the root, which CoNLL-X allows.
+Comment lines, multiword ranges (`3-4`) and empty nodes (`5.1`) are no tokens: they are stored for
+writing only. The last columns may be missing, from the ninth on in trees and from the seventh on in
+text to be parsed. CoNLL-X allows several tokens under the root.
 """
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import pairwise
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO
 
@@ -56,12 +50,11 @@ def read(
     path: str | Path, *, single_root: bool = False, trees: bool = True, encoding: str = "utf-8"
 ) -> Corpus:
     """Read a whole file; outputs are heads, numbered in the sentence, 0 the root."""
-    lines = text.load(path, encoding).split("\n")
-    reader = _SentenceReader(path, DEPREL + 1)
-    reader.take(lines, 1)
-    if not reader.rows:
-        raise FormatError(path, None, "no sentences: expected rows of columns, got none")
-    return reader.corpus(_heads(reader, single_root, trees))
+    source = str(path)
+    corpus, rows = _parsed(text.load(path, encoding).split("\n"), 1, source, _widths(source, DEPREL + 1))
+    if not rows:
+        raise FormatError(source, None, "no sentences: expected rows of columns, got none")
+    return replace(corpus, outputs=_heads(source, corpus, rows, single_root, trees))
 
 
 def stream(
@@ -72,10 +65,10 @@ def stream(
     HEAD and DEPREL are ignored. A batch may have comments and no sentence: it must still be
     written.
     """
-    reader = _SentenceReader(source, HEAD)
-    for first, block in text.sentence_blocks(lines, source, encoding, batch_tokens * BYTES_PER_ROW):
-        reader.take(block.split("\n"), first)
-        yield reader.corpus()
+    widths = _widths(source, HEAD)
+    size = batch_tokens * BYTES_PER_ROW
+    for first, block in text.blocks(lines, source, encoding, size, sentences=True):
+        yield _parsed(block.split("\n"), first, source, widths)[0]
 
 
 def format_trees(
@@ -94,7 +87,7 @@ def format_trees(
     sheet: Sheet = corpus.extra
     lines = list(sheet.lines)
     for number, (at, head) in enumerate(zip(sheet.tokens.tolist(), heads.tolist(), strict=True)):
-        cells = lines[at].split("\t")
+        cells = lines[at].split("\t", DEPREL + 1)
         cells += "_" * (DEPREL + 1 - len(cells))
         cells[HEAD] = str(head)
         if relations is not None:
@@ -103,25 +96,18 @@ def format_trees(
     if lines and not text.is_blank(lines[-1]):
         lines.append("")
     if comments:
-        starts = [_first_line(lines, at) for at in sheet.tokens[corpus.ptr[:-1]].tolist()]
-        lines = list(_commented(lines, dict(zip(starts, comments, strict=True))))
-    return "".join(f"{line}\n" for line in lines)
+        names = {name for values in comments for name in values}
+        kept = ["" if _comment_name(line) in names else f"{line}\n" for line in lines]
+        for at, values in zip(sheet.tokens[corpus.ptr[:-1]].tolist(), comments, strict=True):
+            while at and not text.is_blank(lines[at - 1]) and not lines[at - 1].startswith("#"):
+                at -= 1  # to the first line of the sentence
+            kept[at] = "".join(f"# {name} = {value}\n" for name, value in values.items()) + kept[at]
+        return "".join(kept)
+    return "\n".join([*lines, ""]) if lines else ""
 
 
-def _first_line(lines: list[str], at: int) -> int:
-    """Return the first line of the sentence whose first token is at line `at`."""
-    while at and not text.is_blank(lines[at - 1]) and not lines[at - 1].startswith("#"):
-        at -= 1
-    return at
-
-
-def _commented(lines: list[str], given: Mapping[int, Mapping[str, str]]) -> Iterator[str]:
-    """Yield the lines with comments before some of them, without those that they replace."""
-    names = {name for some in given.values() for name in some}
-    for number, line in enumerate(lines):
-        yield from (f"# {name} = {value}" for name, value in given.get(number, {}).items())
-        if not (line.startswith("#") and line[1:].partition("=")[0].strip() in names):
-            yield line
+def _comment_name(line: str) -> str | None:
+    return line[1:].partition("=")[0].strip() if line.startswith("#") else None
 
 
 def relations(corpus: Corpus) -> Column:
@@ -140,73 +126,63 @@ def given_trees(corpus: Corpus, span: slice) -> tuple[list[int], list[str]] | No
     return [int(head) for head in heads], [row[DEPREL] for row in rows]
 
 
-class _SentenceReader:
-    """Sentences of lines; all rows of one input are as wide as the first, `least` to 10 columns."""
+def _widths(source: str, least: int) -> text.WidthCheck:
+    expected = f"{least} to {len(FIELDS)} columns separated by tabs"
+    return text.WidthCheck(source, least, len(FIELDS), expected)
 
-    def __init__(self, source: str | Path, least: int) -> None:
-        self.source = source
-        expected = f"{least} to {len(FIELDS)} columns separated by tabs"
-        self.widths = text.WidthCheck(source, least, len(FIELDS), expected)
-        self.first, self.lines = 1, [""]
-        self.rows: list[list[str]] = []
-        self.at: list[int] = []
-        self.ends: list[int] = []
 
-    def take(self, lines: list[str], first: int) -> None:
-        """Split whole sentences into rows; `first` is the number of the first line."""
-        self.first, self.lines = first, lines
-        self.rows, self.at, self.ends = [], [], [0]
-        for index, line in enumerate(lines):
+def _parsed(
+    lines: list[str], first: int, source: str, widths: text.WidthCheck
+) -> tuple[Corpus, list[list[str]]]:
+    """Return whole sentences without heads, and the cells of each token; first: the first line."""
+    rows: list[list[str]] = []
+    at, ends = [], [0]
+    for index, line in enumerate([*lines, ""]):
+        cells, expected = line.split("\t"), str(len(rows) - ends[-1] + 1)
+        if cells[0] != expected or len(cells) != widths.width or "" in cells:
             if text.is_blank(line):
-                self._end_sentence()
-            elif not line.startswith("#"):
-                self._row(line, index)
-        self._end_sentence()
-
-    def corpus(self, outputs: NDArray[np.int32] | None = None) -> Corpus:
-        """Return the sentences as a corpus with these heads."""
-        columns = tuple(text.column([row[field] for row in self.rows]) for field in range(1, HEAD))
-        sheet = Sheet(self.lines, np.array(self.at, np.int64))
-        return Corpus(columns, np.array(self.ends, np.int64), outputs, names=OBSERVED, extra=sheet)
-
-    def error(self, row: int, problem: str) -> FormatError:
-        """Return the error for a row, with its line in the file."""
-        return FormatError(self.source, self.first + self.at[row], problem)
-
-    def _end_sentence(self) -> None:
-        if len(self.rows) > self.ends[-1]:
-            self.ends.append(len(self.rows))
-
-    def _row(self, line: str, index: int) -> None:
-        cells, problem = line.split("\t"), None
-        self.widths.check(len(cells), self.first + index)
-        expected = len(self.rows) - self.ends[-1] + 1
-        if not all(cells):
-            problem = f"expected a value or _ in {FIELDS[cells.index('')]}, got nothing"
-        elif cells[0] == str(expected):
-            self.rows.append(cells)
-            self.at.append(index)
-        elif not _NO_TOKEN.fullmatch(cells[0]):
-            problem = f"expected token {expected}, a range or an empty node, got {cells[0]!r}"
-        if problem is not None:
-            raise FormatError(self.source, self.first + index, problem)
+                ends += [len(rows)] * (len(rows) > ends[-1])
+                continue
+            if line.startswith("#"):
+                continue
+            widths.check(len(cells), first + index)
+            if "" in cells:
+                problem = f"expected a value or _ in {FIELDS[cells.index('')]}, got nothing"
+                raise FormatError(source, first + index, problem)
+            if _NO_TOKEN.fullmatch(cells[0]):
+                continue
+            if cells[0] != expected:
+                problem = f"expected token {expected}, a range or an empty node, got {cells[0]!r}"
+                raise FormatError(source, first + index, problem)
+        rows.append(cells)
+        at.append(index)
+    columns = tuple(text.column([row[field] for row in rows]) for field in range(1, HEAD))
+    sheet, ptr = Sheet(lines, np.array(at, np.int64)), np.array(ends, np.int64)
+    return Corpus(columns, ptr, names=OBSERVED, extra=sheet), rows
 
 
-def _heads(reader: _SentenceReader, single_root: bool, trees: bool) -> NDArray[np.int32]:
+def _heads(
+    source: str, corpus: Corpus, rows: list[list[str]], single_root: bool, trees: bool
+) -> NDArray[np.int32]:
     """Return the heads of all rows, int32[T]; raise unless they are numbers and make `trees`."""
     found: list[int] = []
-    for start, stop in pairwise(reader.ends):
-        for row in range(start, stop):
-            token, cell = reader.rows[row][0], reader.rows[row][HEAD]
+
+    def error(row: int, problem: str) -> FormatError:
+        return FormatError(source, int(corpus.extra.tokens[row]) + 1, problem)
+
+    for span in corpus.sentences():
+        last = span.stop - span.start
+        for number, cells in enumerate(rows[span], span.start):
+            cell = cells[HEAD]
             if not _NUMBER.fullmatch(cell) or len(cell) > 9:
-                raise reader.error(row, f"expected the number of a head, got {cell!r}")
-            if trees and (int(cell) > stop - start or cell == token):
-                others = f"a head from 0 to {stop - start} other than the token itself"
-                raise reader.error(row, f"expected {others}, got {cell!r}")
+                raise error(number, f"expected the number of a head, got {cell!r}")
+            if trees and (int(cell) > last or cell == cells[0]):
+                others = f"a head from 0 to {last} other than the token itself"
+                raise error(number, f"expected {others}, got {cell!r}")
             found.append(int(cell))
-        wrong = tree_problem(found[start:], single_root) if trees else None
+        wrong = tree_problem(found[span], single_root) if trees else None
         if wrong is not None:
-            raise reader.error(start + wrong[0] - 1, wrong[1])
+            raise error(span.start + wrong[0] - 1, wrong[1])
     return np.array(found, np.int32)
 
 

@@ -13,10 +13,6 @@ A token is a dict of features, or a list or set of strings:
 A *key* ("word", "next:word"; of a plain string the part before its first "=") makes a column, and
 so a template, unless keys are grouped. More than MAX_KEYS keys make one column, ALL_KEYS, beside
 those of vectors; only methods whose result does not depend on groups can be trained on it.
-
-Rejected: other types, keys that are no strings or longer than MAX_KEY_LENGTH, dicts nested deeper
-than MAX_DEPTH, numbers that are not finite (values are float32), more than MAX_KEYS groups of a
-user, vectors of different lengths or together with other features in one column.
 """
 
 from __future__ import annotations
@@ -75,6 +71,7 @@ class Features:
         self.columns = {name: _ColumnBuilder(name) for name in names or ()}
         self.groups: dict[str, str | None] = {}
         self.tokens = 0
+        self._closed: list[_ColumnBuilder] = []
         self._known: dict[tuple[str, str | None] | str, tuple[_ColumnBuilder | None, int]] = {}
 
     def add(self, token: Any) -> None:
@@ -101,7 +98,11 @@ class Features:
 
     def finish(self) -> tuple[tuple[Column, ...], tuple[str, ...]]:
         """Return the columns and their names, in order of appearance."""
-        return tuple(column.finish(self.tokens) for column in self.columns.values()), tuple(self.columns)
+        found = {name: column.finish(self.tokens) for name, column in self.columns.items()}
+        if self._closed:
+            closed = [column.finish(self.tokens) for column in self._closed]
+            found[ALL_KEYS] = merged([*closed, found[ALL_KEYS]], self.tokens)
+        return tuple(found.values()), tuple(found)
 
     def _add_value(self, key: str, value: Any, depth: int = 0) -> None:
         """Add the features of a key whose value may be of any type."""
@@ -191,13 +192,10 @@ class Features:
         return name
 
     def _merge(self) -> None:
-        """Replace all columns but those of vectors by one."""
+        """Replace all columns but those of vectors by one, which `finish` merges with them."""
         vectors = {name: column for name, column in self.columns.items() if column.vectors}
-        others = [column for column in self.columns.values() if not column.vectors]
+        self._closed = [column for column in self.columns.values() if not column.vectors]
         self.columns = {ALL_KEYS: _ColumnBuilder(ALL_KEYS)} | vectors
-        self.columns[ALL_KEYS].resume(
-            merged((column.finish(self.tokens + 1) for column in others), self.tokens + 1)
-        )
         self.group, self.groups = lambda key: ALL_KEYS, {name: name for name in vectors}
         self._known.clear()
 
@@ -212,15 +210,6 @@ class _ColumnBuilder:
         self.values: dict[int, float] = {}  # of the entries whose value is not 1
         self.vector_key = ""
         self.vectors: list[NDArray[np.float32]] = []
-
-    def resume(self, column: Column) -> None:
-        """Take over the entries of a multi-valued column."""
-        assert column.ptr is not None
-        self.strings = {text: number for number, text in enumerate(column.strings)}
-        tokens = np.repeat(np.arange(len(column), dtype=np.int32), np.diff(column.ptr))
-        self.tokens, self.ids = array("i", tokens.tobytes()), array("i", column.ids.tobytes())
-        if column.values is not None:
-            self.values = {n: float(column.values[n]) for n in np.flatnonzero(column.values != 1).tolist()}
 
     def number(self, feature: str) -> int:
         """Return the number of a feature, which may be new."""

@@ -20,7 +20,7 @@ def column(blob: NDArray[np.uint8], starts: Int64, stops: Int64) -> Column:
     starts, stops = np.ascontiguousarray(starts), np.ascontiguousarray(stops)
     ids, firsts = np.empty(len(starts), np.int32), np.empty(len(starts), np.int64)
     slots = np.full(1 << max(3, (2 * len(starts)).bit_length()), -1, np.int32)
-    firsts = firsts[: _number_cells(blob, starts, stops, slots, ids, firsts)]
+    firsts = firsts[: number_cells(blob, starts, stops, slots, ids, firsts)]
     spans = zip(starts[firsts].tolist(), stops[firsts].tolist(), strict=True)
     return Column(ids, [raw[start:stop].decode() for start, stop in spans])
 
@@ -47,7 +47,7 @@ def same_string(a, a0, a1, b, b0, b1):
 
 
 @kernel
-def _number_cells(blob, starts, stops, slots, ids, firsts):
+def number_cells(blob, starts, stops, slots, ids, firsts):
     """Write the number of each cell and the first cell of each number; return their count."""
     mask, count = np.uint64(len(slots) - 1), 0
     for i in range(len(starts)):

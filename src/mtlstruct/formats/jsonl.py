@@ -3,23 +3,19 @@
     [{"word": "Ann", "title": true}, {"word": "sleeps"}]
     {"tokens": [{"word": "Ann", "title": true}, {"word": "sleeps"}], "labels": ["B-PER", "O"]}
 
-The second form has labels. With `alone`, each token is an item, and a line may be one token. A list
-of numbers is a vector. Blank lines are ignored. Rejected: lines that are no JSON, or JSON of
-another shape, nested too deep, or with half of a surrogate pair; lines without labels if labels are
-needed; empty labels and labels with blanks, which cannot be written as a column.
+With `alone`, each token is an item, and a line may be one token. A list of numbers is a vector.
 """
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
-from itertools import accumulate
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
 
-from mtlstruct.corpus import Corpus, LazyColumns, label_outputs
+from mtlstruct.corpus import Column, Corpus, LazyColumns, label_outputs
 from mtlstruct.errors import FormatError
 from mtlstruct.formats import text
 from mtlstruct.formats.feature_dicts import FeatureError, Features, group_of, shown
@@ -65,10 +61,9 @@ def stream(
 ) -> Iterator[Corpus]:
     """Yield batches of whole lines as they are read (see `text.blocks`)."""
     for first, block in text.blocks(lines, source, encoding, batch_tokens * BYTES_PER_TOKEN):
-        given = block.split("\n"), first, source
-        whole = partial(_corpus, *given, names, groups, labelled=False, alone=alone)
-        few = names and not alone and len(given[0]) <= text.MAX_DIRECT_LINES
-        found = _few(*given, names, whole) if few and names else whole()
+        rows = block.split("\n")
+        direct = bool(names) and not alone and len(rows) <= text.MAX_DIRECT_LINES
+        found = _corpus(rows, first, source, names, groups, alone=alone, direct=direct)
         if found is not None:
             yield found
 
@@ -80,57 +75,60 @@ class _Echo(list[Any]):
         return "\n".join([json.dumps(token, ensure_ascii=False) for token in self])
 
 
-def _few(
-    lines: Sequence[str], first: int, source: str, names: Sequence[str], whole: Callable[[], Corpus | None]
-) -> Corpus | None:
-    """Return the corpus of a few lines; its columns are those of the `whole` one, when used."""
-    given = [(n, _sentence(line, source, n, labelled=False, alone=False)[0])
-             for n, line in enumerate(lines, first) if line.strip()]  # fmt: skip
-    sentences = [tokens for _, tokens in given if tokens]
-    if not sentences:
-        return None
-    ptr = np.array([0, *accumulate(map(len, sentences))], np.int64)
-    columns = LazyColumns(sentences, len(names), lambda: found.columns if (found := whole()) else ())
-    echo = _Echo(token for tokens in sentences for token in tokens)
-    starts = np.array([n for n, tokens in given if tokens])
-    return Corpus(columns, ptr, names=tuple(names), lines=starts, extra=echo)
-
-
 def _corpus(
-    lines: Iterable[str],
+    lines: Sequence[str],
     first: int,
     source: str,
     names: Sequence[str] | None,
     groups: Mapping[str, str] | None,
     *,
-    labelled: bool,
     alone: bool,
+    labelled: bool = False,
+    direct: bool = False,
 ) -> Corpus | None:
+    """Return the sentences of lines; direct: without columns until these are used."""
     features = Features(None if groups is None else group_of(groups), names)
-    lengths, starts, labels, echo = [0], [], [], []
+    lengths, starts, labels, sentences, echo = [0], [], [], [], []
     for number, line in enumerate(lines, first):
         if not line.strip():
             continue
         tokens, own = _sentence(line, source, number, labelled=labelled, alone=alone)
-        for token in tokens:
-            try:
-                features.add(_with_vectors(token))
-            except FeatureError as error:
-                raise FormatError(source, number, str(error)) from None
-            echo.append(json.dumps(token, ensure_ascii=False))
+        if direct:
+            sentences += [tokens] * bool(tokens)
+        else:
+            _add(features, tokens, source, number)
+            echo += [json.dumps(token, ensure_ascii=False) for token in tokens]
         sizes = [1] * len(tokens) if alone else [len(tokens)] * bool(tokens)
         lengths += sizes
         starts += [number] * len(sizes)
         labels += own or []
+
+    def columns() -> Sequence[Column]:
+        for tokens, number in zip(sentences, starts, strict=False):
+            _add(features, tokens, source, number)
+        try:
+            return features.finish()[0]
+        except FeatureError as error:
+            raise FormatError(source, None, str(error)) from None
+
     if not starts:
         return None
-    try:
-        filled, found = features.finish()
-    except FeatureError as error:
-        raise FormatError(source, None, str(error)) from None
+    found = LazyColumns(sentences, len(features.columns), columns) if direct else columns()
     outputs, classes = label_outputs(text.column(labels)) if labelled else (None, ())
-    ptr = np.cumsum(lengths, dtype=np.int64)
-    return Corpus(filled, ptr, outputs, classes, found, np.array(starts), "\n".join(echo))
+    ptr, shown = (
+        np.cumsum(lengths, dtype=np.int64),
+        _Echo(chain.from_iterable(sentences)) if direct else "\n".join(echo),
+    )
+    return Corpus(found, ptr, outputs, classes, tuple(features.columns), np.array(starts), shown)
+
+
+def _add(features: Features, tokens: list[Any], source: str, number: int) -> None:
+    """Add the tokens of a line."""
+    for token in tokens:
+        try:
+            features.add(_with_vectors(token))
+        except FeatureError as error:
+            raise FormatError(source, number, str(error)) from None
 
 
 def _sentence(

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from itertools import accumulate, pairwise
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
+from typing import Any
 
 from mtlstruct.corpus import Corpus, joined
 from mtlstruct.errors import FormatError, MtlError
@@ -49,32 +50,24 @@ def split(files: Sequence[Path], count: int, *, at_blank_lines: bool) -> list[li
     return [shard for shard in shards if shard]
 
 
-def read(parts: Sequence[Part], read_one: Callable[[Part], Corpus]) -> Corpus:
-    """Return the labelled sentences of a shard."""
-    return _joined([str(part) for part in parts], [_read(part, read_one) for part in parts])
-
-
-def read_folder(folder: Path, read_one: Callable[[Path], Corpus]) -> Corpus:
-    """Return the files of a folder as one corpus."""
-    files = files_of(folder)
-    return _joined([str(file) for file in files], [read_one(file) for file in files])
-
-
-def _joined(names: Sequence[str], corpora: list[Corpus]) -> Corpus:
-    widths = {len(corpus.columns): name for name, corpus in zip(names, corpora, strict=True)}
+def read(parts: Sequence[Path | Part], read_one: Callable[[Any], Corpus]) -> Corpus:
+    """Return the labelled sentences of files, or of the parts of a shard, as one corpus."""
+    corpora = [_read(part, read_one) for part in parts]
+    widths = {len(corpus.columns): part for part, corpus in zip(parts, corpora, strict=True)}
     if len(widths) > 1:
         (a, first), (b, second), *_ = widths.items()
         raise MtlError(f"{second}: expected {a} observation columns as in {first}, got {b}")
     return corpora[0] if len(corpora) == 1 else joined(corpora)
 
 
-def _read(part: Part, read_one: Callable[[Part], Corpus]) -> Corpus:
+def _read(part: Path | Part, read_one: Callable[[Any], Corpus]) -> Corpus:
     try:
         return read_one(part)
     except FormatError as error:
-        if error.line is None or part.start == 0:
+        if error.line is None or not isinstance(part, Part):
             raise
-        raise FormatError(part.path, error.line + part.lines_before(), error.problem) from None
+        before = Part(part.path, 0, part.start).read_bytes().count(b"\n")
+        raise FormatError(part.path, error.line + before, error.problem) from None
 
 
 def _next_end(file: Path, at: int, size: int, end: re.Pattern[bytes]) -> int:

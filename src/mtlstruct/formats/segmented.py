@@ -1,10 +1,8 @@
 """Segmented text of SIGHAN: one sentence per line, words separated by blanks.
 
-Blanks are space, tab and U+3000, in runs of any length; a character is a Unicode code point. Labels
-are B I E (a word of one character is B), B M E S, or B B2 B3 M E S, which number the first three
-characters of a word (Zhao, Huang, Li and Lu, PACLIC 2006). Written text has two blanks between
-words, and one line for each line read, also for empty ones. Rejected: a file without words, and
-column files.
+Labels are B I E (a word of one character is B), B M E S, or B B2 B3 M E S, which number the first
+three characters of a word (Zhao, Huang, Li and Lu, PACLIC 2006). Written text has two blanks
+between words, and one line for each line read, also for empty ones.
 """
 
 from __future__ import annotations
@@ -15,7 +13,7 @@ from dataclasses import replace
 from functools import lru_cache
 from itertools import accumulate, pairwise
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -119,9 +117,7 @@ def stream(
 def format_text(corpus: Corpus, outputs: NDArray[np.int32], labels: Sequence[str]) -> str:
     """Return all lines with two blanks between the words that labels[outputs] make."""
     text.check_ids(outputs, labels)
-    starts, ends = (np.array([label in some for label in labels])[outputs] for some in (STARTS, ENDS))
-    starts[1:] |= ends[:-1]
-    starts[run_starts(corpus)] = True
+    starts = _starts(labels, outputs, run_starts(corpus))
     lines = np.flatnonzero([any(runs) for runs in corpus.extra])
     before, filler = 2 * starts, np.full(len(starts), ord(" "), np.uint32)
     before[corpus.ptr[:-1]], filler[corpus.ptr[:-1]] = np.diff(lines, prepend=0), ord("\n")
@@ -134,11 +130,16 @@ def format_text(corpus: Corpus, outputs: NDArray[np.int32], labels: Sequence[str
 
 def format_lines(corpus: Corpus, found: Words, suffixes: Sequence[str] = ()) -> list[str]:
     """Return the text of each line: its words with their suffixes, and two blanks between."""
-    characters = "".join(corpus.columns[0].cells())
-    words = [characters[start:stop] for start, stop in zip(found.starts, found.stops, strict=True)]
+    words = word_texts(corpus, found)
     if suffixes:
         words = [word + suffix for word, suffix in zip(words, suffixes, strict=True)]
     return ["  ".join(words[first:last]) + "\n" for first, last in pairwise(found.lines)]
+
+
+def word_texts(corpus: Corpus, found: Words) -> list[str]:
+    """Return the words."""
+    characters = "".join(corpus.columns[0].cells())
+    return [characters[start:stop] for start, stop in zip(found.starts, found.stops, strict=True)]
 
 
 class Words(NamedTuple):
@@ -151,15 +152,10 @@ class Words(NamedTuple):
 
 def words_of(corpus: Corpus, labels: Sequence[str]) -> Words:
     """Return the words that labels make, one label per token. No word crosses the end of a run."""
-    found, at = Words([], [], [0]), 0
-    for runs in corpus.extra:
-        for run in runs:
-            starts = [at + start for start in _starts(labels[at : at + run])]
-            at += run
-            found.starts.extend(starts)
-            found.stops.extend([*starts[1:], at] if starts else ())
-        found.lines.append(len(found.starts))
-    return found
+    starts = np.flatnonzero(_starts(labels, slice(None), run_starts(corpus)))
+    lines = np.searchsorted(starts, [0, *accumulate(map(sum, corpus.extra))])
+    stops = [*starts[1:].tolist(), *[len(labels)] * (len(starts) > 0)]
+    return Words(starts.tolist(), stops, lines.tolist())
 
 
 def run_starts(corpus: Corpus) -> NDArray[np.int64]:
@@ -210,12 +206,17 @@ def cut(characters: str, labels: Sequence[str]) -> list[str]:
 
     The first character always starts a word, and all other labels continue one.
     """
-    return [characters[start:stop] for start, stop in pairwise([*_starts(labels), len(characters)])]
+    starts = np.flatnonzero(_starts(labels, slice(None), slice(0, 1))).tolist()
+    return [characters[start:stop] for start, stop in pairwise([*starts, len(characters)])]
 
 
-def _starts(labels: Sequence[str]) -> list[int]:
-    before = ["E", *labels]
-    return [i for i, label in enumerate(labels) if label in STARTS or before[i] in ENDS]
+def _starts(labels: Sequence[str], outputs: Any, firsts: Any) -> NDArray[np.bool_]:
+    """Return whether labels[outputs] start a word at each character; one starts at `firsts`."""
+    starts: NDArray[np.bool_] = np.array([label in STARTS for label in labels], bool)[outputs]
+    ends = np.array([label in ENDS for label in labels], bool)[outputs]
+    starts[1:] |= ends[:-1]
+    starts[firsts] = True
+    return starts
 
 
 def _check_not_columns(lines: Sequence[str], first: int, source: str) -> None:

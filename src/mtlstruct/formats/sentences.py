@@ -1,25 +1,19 @@
 """Turn the X that a user gives to `fit` or `predict` into a corpus, and outputs back into lists.
 
-Estimators and `Model.predict` share this module, so it imports nothing of training.
-
-`Sentences` reads X once for many trainings:
-
-    X = Sentences(X)                                            # lists, generators, a file
-    GridSearchCV(SequenceLabeler(), {"c": [0.1, 1, 10]}).fit(X, y)
-
-It behaves like a list of `Sentence`s, each with its index, so that the lists that scikit-learn
-makes of them are recognised as parts. estimators/base.py encodes the whole once and takes the
-encoding of each part from it.
+`Sentences` reads X once for many trainings. It behaves like a list of `Sentence`s, each with its
+index, so that the lists that scikit-learn makes of them are recognised as parts. estimators/base.py
+encodes the whole once and takes the encoding of each part from it.
 """
 
 from __future__ import annotations
 
 import re
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 from pathlib import Path
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +21,7 @@ from numpy.typing import NDArray
 from mtlstruct.corpus import ABSENT, Column, Corpus, label_outputs
 from mtlstruct.errors import FormatError, IncompatibleError
 from mtlstruct.formats import columns as column_files
-from mtlstruct.formats import conll, segmented
+from mtlstruct.formats import conll, segmented, text
 from mtlstruct.formats import jsonl as dicts
 from mtlstruct.formats.feature_dicts import (
     ALL_KEYS,
@@ -65,8 +59,7 @@ class Sentences(Sequence[Sentence]):
     ----------
     X : iterable of sentences, str, Path or Corpus
         Sentences are lists of feature dicts, or of rows if `columns` is given; a generator is
-        consumed once. A path is that of a labelled column file, or of a CoNLL-X or CoNLL-U file if
-        `task` is "dependency".
+        consumed once. A path is that of a labelled column file.
     columns : sequence of str or bool, optional
         True: tokens are rows, one cell per column. Names: tokens are rows whose columns have these
         names, which templates may use, or dicts from name to cell. Default: dicts of features.
@@ -76,13 +69,6 @@ class Sentences(Sequence[Sentence]):
         function returns None, is its own group.
     alone : bool, default False
         Whether each entry of X is an item, that is, a single token.
-    task : str, default "sequence"
-        The task of the file, if X is a path.
-
-    Attributes
-    ----------
-    y : list of lists
-        The labels or heads of a file; None for other sentences.
     """
 
     def __init__(
@@ -92,32 +78,19 @@ class Sentences(Sequence[Sentence]):
         columns: Sequence[str] | bool | None = None,
         group_by: Grouping = None,
         alone: bool = False,
-        task: str = "sequence",
     ) -> None:
-        self.data = data_of(X, columns=columns, group_by=group_by, alone=alone, task=task)
+        self.data = data_of(X, columns=columns, group_by=group_by, alone=alone)
         self.corpus = self.data.corpus
         self.encoded: tuple[Any, Any] | None = None  # the key of the last encoding, and the encoding
-
-    @property
-    def y(self) -> list[list[Any]] | None:
-        """The labels or heads of a file."""
-        outputs, labels = self.corpus.outputs, self.corpus.labels
-        return None if outputs is None else replace(self.data, alone=False).named(outputs, labels)
 
     def __len__(self) -> int:
         return len(self.data.nonempty)
 
-    @overload
-    def __getitem__(self, index: int) -> Sentence: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[Sentence]: ...
-    def __getitem__(self, index: int | slice) -> Sentence | list[Sentence]:
+    def __getitem__(self, index: Any) -> Any:
+        numbers = range(len(self))[index]
         if isinstance(index, slice):
-            return [Sentence(self, number) for number in range(len(self))[index]]
-        return Sentence(self, range(len(self))[index])
-
-    def __iter__(self) -> Iterator[Sentence]:
-        return (Sentence(self, number) for number in range(len(self)))
+            return [Sentence(self, number) for number in numbers]
+        return Sentence(self, numbers)
 
     def __repr__(self) -> str:
         return f"<{len(self)} sentences, {self.corpus.tokens:,} tokens, {len(self.corpus.columns)} columns>"
@@ -133,12 +106,9 @@ def grouped(group_by: Grouping) -> Group | None:
         except re.error as error:
             problem = f"group_by: expected a regular expression, got {group_by!r}: {error}"
             raise IncompatibleError(problem) from None
-
-        def match(key: str) -> str | None:
-            found = pattern.search(key)
-            return key if found is None else found[min(1, pattern.groups)] or key
-
-        return match
+        return lambda key: (
+            key if (found := pattern.search(key)) is None else found[min(1, pattern.groups)] or key
+        )
     if not callable(group_by):
         raise IncompatibleError(f"group_by: expected a regular expression or a function, got {group_by!r}")
     return lambda key: group if (group := group_by(key)) is not None else key
@@ -152,10 +122,10 @@ def data_of(
     alone: bool = False,
     task: str = "sequence",
 ) -> InputData:
-    """Turn any X that `fit` takes into data; the parameters are those of Sentences."""
+    """Turn any X that `fit` takes into data; task: of a file. The others are as in Sentences."""
     part = _part_of(X)
     if part is not None:
-        return _part(*part)
+        return part
     if isinstance(X, str | Path):
         X = conll.read(X) if task == "dependency" else column_files.read(X, alone=alone)
     if isinstance(X, Corpus):
@@ -174,7 +144,7 @@ def data_for(model: Any, X: Any, *, alone: bool = False) -> InputData:
     """
     part = _part_of(X)
     if part is not None:
-        data = replace(_part(*part), alone=alone)
+        data = replace(part, alone=alone)
         return replace(data, corpus=aligned(data.corpus, model.names)) if data.dicts else data
     if isinstance(X, str) and model.characters and not Path(X).exists():
         raise FormatError("X", None, f"expected a list of lines or the path of a file, got {shown(X)}")
@@ -209,20 +179,17 @@ def aligned(corpus: Corpus, names: Sequence[str]) -> Corpus:
     return replace(corpus, columns=tuple(known.get(name, nothing) for name in names), names=tuple(names))
 
 
-def _part_of(X: Any) -> tuple[Sentences, NDArray[np.int64]] | None:
-    """Return the Sentences that X is a part of, and which of them; None for other X."""
-    if isinstance(X, Sentences):
-        return X, np.arange(len(X))
+def _part_of(X: Any) -> InputData | None:
+    """Return the data of X if it is Sentences or some of their entries; None for other X."""
     first = X[0] if isinstance(X, list | tuple) and X else None
-    if not isinstance(first, Sentence):
+    if isinstance(X, Sentences):
+        whole, numbers = X, np.arange(len(X))
+    elif not isinstance(first, Sentence):
         return None
-    if not all(isinstance(one, Sentence) and one.whole is first.whole for one in X):
+    elif all(isinstance(one, Sentence) and one.whole is first.whole for one in X):
+        whole, numbers = first.whole, np.array([one.number for one in X], np.int64)
+    else:
         raise IncompatibleError("X: expected sentences of one Sentences, got others among them")
-    return first.whole, np.array([one.number for one in X], np.int64)
-
-
-def _part(whole: Sentences, numbers: NDArray[np.int64]) -> InputData:
-    """Return some of the sentences."""
     data = whole.data
     nonempty = data.nonempty[numbers]
     chosen = (np.cumsum(data.nonempty) - 1)[numbers[nonempty]]
@@ -359,25 +326,23 @@ def _collected(X: Iterable[Iterable[Any]], tokens: Features | _Table) -> InputDa
 
 def label_column(y: Iterable[Iterable[str]], lengths: NDArray[np.int64]) -> Column:
     """Return the labels of sentences of these lengths as one column."""
-    numbers: dict[str, int] = {}
-    ids, sentences = array("i"), iter(y)
-    for sentence, length in enumerate(lengths.tolist(), 1):
-        given = next(sentences, None)
+    cells: list[str] = []
+    for sentence, (length, given) in enumerate(zip_longest(lengths.tolist(), y), 1):
         if given is None:
             problem = f"expected labels for every sentence, got none for sentence {sentence}"
             raise FormatError("y", None, problem)
-        before = len(ids)
-        for label in given:
-            if label not in numbers and not isinstance(label, str):
+        if length is None:
+            raise FormatError("y", None, f"expected labels for {len(lengths)} sentences, got more")
+        labels = list(given)
+        for label in labels:
+            if not isinstance(label, str):
                 problem = f"sentence {sentence}: expected labels that are strings, got {label!r}"
                 raise FormatError("y", None, f"{problem} ({type(label).__name__})")
-            ids.append(numbers.setdefault(label, len(numbers)))
-        if len(ids) - before != length:
-            got = f"sentence {sentence}: expected {length} labels, one per token, got {len(ids) - before}"
+        if len(labels) != length:
+            got = f"sentence {sentence}: expected {length} labels, one per token, got {len(labels)}"
             raise FormatError("y", None, got)
-    if next(sentences, None) is not None:
-        raise FormatError("y", None, f"expected labels for {len(lengths)} sentences, got more")
-    return Column(np.array(ids, np.int32), list(numbers))
+        cells += labels
+    return text.column(cells)
 
 
 class _Table:
@@ -386,7 +351,7 @@ class _Table:
     def __init__(self, names: tuple[str, ...]) -> None:
         self.names = names
         self.width = len(names)
-        self.columns: list[_Cells | Features] = []
+        self.columns: list[list[str] | Features] = []
 
     def add(self, row: Any) -> None:
         """Add one token."""
@@ -399,9 +364,12 @@ class _Table:
             raise FeatureError(f"expected {self.width or 'some'} cells in a row, got {len(row)}")
         if not self.columns:
             vectors = [isinstance(cell, np.ndarray) and cell.ndim == 1 for cell in row]
-            self.columns = [Features() if vector else _Cells() for vector in vectors]
+            self.columns = [Features() if vector else [] for vector in vectors]
         for number, (column, cell) in enumerate(zip(self.columns, row, strict=True)):
-            column.add({str(number): cell} if isinstance(column, Features) else cell)
+            if isinstance(column, Features):
+                column.add({str(number): cell})
+            else:
+                column.append(str(cell))
 
     def _cells_by_name(self, row: dict[str, Any]) -> list[Any]:
         if not self.names and not self.columns:
@@ -415,19 +383,5 @@ class _Table:
 
     def finish(self) -> tuple[tuple[Column, ...], tuple[str, ...]]:
         """Return the columns and their names."""
-        columns = (c.finish()[0][0] if isinstance(c, Features) else c.finish() for c in self.columns)
+        columns = (text.column(c) if isinstance(c, list) else c.finish()[0][0] for c in self.columns)
         return tuple(columns), self.names
-
-
-class _Cells:
-    """A column of cells, numbered by first appearance."""
-
-    def __init__(self) -> None:
-        self.numbers: dict[str, int] = {}
-        self.ids = array("i")
-
-    def add(self, cell: Any) -> None:
-        self.ids.append(self.numbers.setdefault(str(cell), len(self.numbers)))
-
-    def finish(self) -> Column:
-        return Column(np.array(self.ids, np.int32), list(self.numbers))

@@ -1,12 +1,9 @@
-"""Bytes to lines for all text formats: decoding, with the line of what cannot be decoded.
+"""Bytes to lines for all text formats: decompressed, decoded, with the line of what is invalid.
 
-A line ends at LF or CRLF only; a byte order mark at the start is dropped. Rejected, with the line:
-bytes that are not text in the encoding, and NUL. Rejected at once: encodings in which a line end is
-not the single byte LF (UTF-16, UTF-32, EBCDIC), because streams are split there before they are
-decoded, and encodings that write characters as runs of ASCII (UTF-7, unicode_escape, idna).
-
-A file or stream that begins as a gzip file is decompressed. Input may have no end: a line beyond
-MAX_LINE bytes, or text that does not fit into memory, is rejected while it is read.
+A line ends at LF or CRLF only. Streams are split before they are decoded, so encodings are rejected
+in which a line end is not the single byte LF (UTF-16, EBCDIC), and those that write characters as
+runs of ASCII (UTF-7, idna). Input may have no end: a line beyond MAX_LINE bytes, or text that does
+not fit into memory, is rejected while it is read.
 """
 
 import codecs
@@ -70,10 +67,6 @@ class Part:
             file.seek(self.start)
             return file.read(self.stop - self.start)
 
-    def lines_before(self) -> int:
-        """Return the number of lines of the file before this part."""
-        return Part(self.path, 0, self.start).read_bytes().count(b"\n") if self.start else 0
-
 
 def load(path: str | Path | Part, encoding: str = "utf-8") -> str:
     """Return the text of a file, or of a part of one, without the LF after the last line."""
@@ -108,25 +101,42 @@ def _grown(size: int, more: Sized, source: str) -> int:
 
 
 def blocks(
-    stream: BinaryIO, source: str, encoding: str = "utf-8", size: int = 1 << 18
+    stream: BinaryIO, source: str, encoding: str = "utf-8", size: int = 1 << 18, *, sentences: bool = False
 ) -> Iterator[tuple[int, str]]:
     """Yield whole lines joined by LF, with the number of the first: one block per read.
 
     read1 returns what a pipe holds at that moment, so lines typed by hand come one by one and lines
-    from a fast writer by the thousand.
+    from a fast writer by the thousand. With `sentences`, blocks end at a blank line, or with the
+    input.
     """
     check_encoding(encoding, source)
-    first, pending = 1, [b""]
+    first, held, pending, line = 1, 0, [b""], [b""]
     for chunk in _chunks(stream, source, max(1, size)):
         head, newline, tail = chunk.rpartition(b"\n")
         if not newline:
-            pending.append(tail)  # joined once: adding to a bytes would be quadratic in a very long line
+            line.append(tail)  # joined once: adding to a bytes would be quadratic in a very long line
             continue
-        raw = b"".join([*pending, head])
-        yield first, decode(raw, source, encoding, first)
-        first, pending = first + raw.count(b"\n") + 1, [tail]
-    if raw := b"".join(pending):
-        yield first, decode(raw, source, encoding, first)
+        lines, line = b"".join([*line, head, newline]), [tail]
+        end = _after_blank_line(lines) if sentences else len(lines)
+        if end:
+            raw = b"".join([*pending, lines[:end]])
+            yield first, decode(raw[:-1], source, encoding, first)
+            first, held, pending = first + raw.count(b"\n"), 0, []
+        pending.append(lines[end:])
+        held = _grown(held, pending[-1], source)
+    if raw := b"".join([*pending, *line]):
+        yield first, decode(raw.removesuffix(b"\n"), source, encoding, first)
+
+
+def _after_blank_line(lines: bytes) -> int:
+    """Return where the last blank line ends; 0 without one."""
+    stop = len(lines)
+    while stop:
+        start = lines.rfind(b"\n", 0, stop - 1) + 1
+        if not lines[start : stop - 1].removesuffix(b"\r").strip(b" \t"):
+            return stop
+        stop = start
+    return 0
 
 
 def _chunks(stream: BinaryIO, source: str, size: int) -> Iterator[bytes]:
@@ -164,28 +174,6 @@ def _plain_chunks(stream: BinaryIO, source: str, size: int) -> Iterator[bytes]:
         raise FormatError(source, None, problem) from None
     if not member.eof:
         raise FormatError(source, None, "expected a whole gzip file, got one that is cut short")
-
-
-def sentence_blocks(
-    stream: BinaryIO, source: str, encoding: str = "utf-8", size: int = 1 << 18
-) -> Iterator[tuple[int, str]]:
-    """Yield `blocks` that end at a blank line, or with the input."""
-    pending: list[str] = []
-    begin, held = 1, 0
-    for first, block in blocks(stream, source, encoding, size):
-        held = _grown(held, block, source)
-        start, end = block.rfind("\n") + 1, len(block)
-        while start and not is_blank(block[start:end]):
-            start, end = block.rfind("\n", 0, start - 1) + 1, start - 1
-        if is_blank(block[start:end]):
-            yield begin, "\n".join([*pending, block[:end]])
-            pending, held, begin = [], 0, first + block.count("\n", 0, end) + 1
-            block = block[end + 1 :] if end < len(block) else ""
-            if not block:
-                continue
-        pending.append(block)
-    if pending:
-        yield begin, "\n".join(pending)
 
 
 def is_blank(line: str) -> bool:
@@ -267,6 +255,11 @@ def tidy_text(text: str, blanks: str = "\t") -> str:
 PLAIN_TEXT = "is this plain text? expected one token per line (predict --raw cuts plain text)"
 
 
+def counted(columns: int) -> str:
+    """Return a number of columns for messages."""
+    return "1 column" if columns == 1 else f"{columns} columns"
+
+
 class WidthCheck:
     """A check that all rows of one input are as wide as the first, which has least..most cells."""
 
@@ -279,8 +272,8 @@ class WidthCheck:
         if self.width == width:
             return
         if self.width:
-            same = "1 column" if self.width == 1 else f"{self.width} columns"
-            raise FormatError(self.source, line, f"expected {same} as on line {self.line}, got {width}")
+            problem = f"expected {counted(self.width)} as on line {self.line}, got {width}"
+            raise FormatError(self.source, line, problem)
         if width < self.least or width > (self.most or width):
             hint = f"; {PLAIN_TEXT}" if width > 2 * self.least + 1 else ""
             raise FormatError(self.source, line, f"expected {self.expected}, got {width}{hint}")

@@ -21,25 +21,23 @@ cells, that expands to its text.
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mtlstruct._system.atomic_write import replacing
 from mtlstruct.errors import FormatError, IncompatibleError
 from mtlstruct.features.index import FeatureIndex
 from mtlstruct.formats.text import encode, load
 from mtlstruct.interop.feature_text import (
-    checked_index,
-    divided,
+    ByteReader,
+    Observations,
+    Weights,
+    checked_cells,
     has_blank,
-    imported_facts,
-    model_of,
-    renamed,
+    imported,
+    program_lines,
     weights_by_text,
 )
 from mtlstruct.model.model import Model
@@ -54,43 +52,27 @@ MAX_FEATURE_BYTES = 8000
 MAX_WEIGHTS = 2**31 - 1
 
 
-@dataclass(frozen=True)
-class TextModel:
-    """The contents of the file; `features` maps the text of a feature to its first weight."""
-
-    labels: tuple[str, ...]
-    xsize: int
-    templates: tuple[str, ...]
-    features: dict[str, int]
-    alpha: NDArray[np.float64]
-
-
 # ---------------------------------------------------------------- writing
 
 
-def write(model: Model, path: str | Path, *, rename: bool = False, encoding: str = "utf-8") -> TextModel:
+def write(model: Model, path: str | Path, *, rename: bool = False, encoding: str = "utf-8") -> Observations:
     """Write a model as the text of CRF++, atomically."""
-    text = text_model(model, rename=rename)
+    found = observations(model, rename=rename)
     with replacing(path) as out:
-        for block in _blocks(text):
+        for block in _blocks(found):
             out.write(encode(block, path, encoding))
-    return text
+    return found
 
 
-def text_model(model: Model, *, rename: bool = False) -> TextModel:
+def observations(model: Model, *, rename: bool = False) -> Observations:
     """Return the model as CRF++ stores it."""
-    index = _checked(model)
-    lines = [renamed(t, n, len(model.live)) if rename else t for n, t in enumerate(index.templates)]
-    weights = {text: row for (_, text), row in weights_by_text("CRF++", model, lines).items()}
-    _check_sizes(weights)
-    names = sorted(weights, key=str.encode)
-    sizes = [len(weights[name]) for name in names]
-    ids = np.cumsum([0, *sizes[:-1]]).tolist()
+    lines = program_lines(_checked(model).templates, rename=rename)
+    found = weights_by_text("CRF++", model, lines)
+    _check_sizes(found)
     ordered = sorted(lines, key=lambda t: t.kind != "U")
     # Equal templates are written once; equal lines of one template fire twice in both programs.
-    written = [member.text for line in dict.fromkeys(ordered) for member in line.members]
-    alpha = np.concatenate([weights[name] for name in names])
-    return TextModel(model.labels, model.columns, tuple(written), dict(zip(names, ids, strict=True)), alpha)
+    written = tuple(member.text for line in dict.fromkeys(ordered) for member in line.members)
+    return Observations(model.labels, model.columns, written, found)
 
 
 def check_template(templates: TemplateSet, template: Template) -> None:
@@ -113,7 +95,7 @@ def check_template(templates: TemplateSet, template: Template) -> None:
 
 def _checked(model: Model) -> FeatureIndex:
     """Return the index of a model that CRF++ can store."""
-    index = checked_index("CRF++", model)
+    index = checked_cells("CRF++", model)
     if model.columns > MAX_COLUMNS:
         raise IncompatibleError(f"CRF++ reads up to {MAX_COLUMNS} columns, the model has {model.columns}")
     if list(model.labels) != sorted(model.labels, key=str.encode):
@@ -124,10 +106,10 @@ def _checked(model: Model) -> FeatureIndex:
     return index
 
 
-def _check_sizes(weights: dict[str, NDArray[np.float64]]) -> None:
+def _check_sizes(weights: Weights) -> None:
     if (total := sum(map(len, weights.values()))) > MAX_WEIGHTS:
         raise IncompatibleError(f"CRF++ holds up to {MAX_WEIGHTS:,} weights, the model has {total:,}")
-    for feature in weights:
+    for _, feature in weights:
         if len(feature) > MAX_FEATURE_BYTES // 4 and len(feature.encode()) > MAX_FEATURE_BYTES:
             raise IncompatibleError(
                 f"CRF++ reads features of up to {MAX_FEATURE_BYTES} bytes, got {feature[:60]!r}…"
@@ -136,122 +118,80 @@ def _check_sizes(weights: dict[str, NDArray[np.float64]]) -> None:
             raise IncompatibleError(f"CRF++ cannot read a feature with a blank in it, got {feature!r}")
 
 
-def _blocks(text: TextModel) -> Iterator[str]:
-    head = ("version: 100", "cost-factor: 1", f"maxid: {len(text.alpha)}", f"xsize: {text.xsize}")
-    features = [f"{id_} {name}" for name, id_ in text.features.items()]
-    for block in (head, text.labels, text.templates, features):
+def _blocks(found: Observations) -> Iterator[str]:
+    weights = {text: row for (_, text), row in found.weights.items()}
+    names = sorted(weights, key=str.encode)
+    ends = np.cumsum([0, *(len(weights[name]) for name in names)]).tolist()
+    head = ("version: 100", "cost-factor: 1", f"maxid: {ends[-1]}", f"xsize: {found.columns}")
+    features = [f"{id_} {name}" for name, id_ in zip(names, ends, strict=False)]
+    for block in (head, found.labels, found.patterns, features):
         yield "".join(f"{line}\n" for line in block) + "\n"
-    yield "".join(f"{weight:.16f}\n" for weight in text.alpha.tolist())
+    yield "".join(f"{weight:.16f}\n" for name in names for weight in weights[name].tolist())
 
 
 # ---------------------------------------------------------------- reading
 
 
-def read(path: str | Path, encoding: str = "utf-8") -> TextModel:
+def read(path: str | Path, encoding: str = "utf-8") -> Observations:
     """Read a text model and check that it is consistent."""
-    lines = _Lines(path, [line.rstrip("\r") for line in load(path, encoding).split("\n")])
-    head = _head(lines)
-    labels = tuple(line for _, line in lines.block("labels"))
-    templates = tuple(line for _, line in lines.block("templates"))
+    file = ByteReader(path, load(path, encoding).encode())
+    number = rb"(?:(maxid|xsize): *([0-9]{1,10})|(?!maxid:|xsize:)[^:]+:.*)"
+    head = {line[1]: line[2] for line in _block(file, number, "a header line such as 'maxid: 100'")}
+    for key in (key for key in (b"maxid", b"xsize") if key not in head):
+        raise FormatError(path, 1, f"not a CRF++ text model: its header has no {key.decode()}")
+    count, xsize = int(head[b"maxid"]), int(head[b"xsize"])
+    if not 1 <= xsize <= MAX_COLUMNS:
+        raise FormatError(path, 1, f"expected xsize from 1 to {MAX_COLUMNS}, got {xsize}")
+    labels, templates = (
+        tuple(line[0].decode() for line in _block(file, rb".+", what)) for what in ("a label", "a template")
+    )
     if len(set(labels)) < len(labels):
         raise FormatError(path, None, "expected distinct labels, some are repeated")
-    features = _features(lines, len(labels), head["maxid"])
-    return TextModel(labels, head["xsize"], templates, features, _weights(lines, head["maxid"]))
-
-
-def to_model(text: TextModel, path: str | Path, *, task: str = "sequence", tags: str = "bie") -> Model:
-    """Return a model that predicts as CRF++ does with this text model."""
-    if "sequence" not in structures_of(task):
-        raise IncompatibleError(f"CRF++ has label sequences only: the task is {task}")
-    templates = TemplateSet.parse("".join(line + "\n" for line in text.templates), path)
-    for template in templates:
-        check_template(templates, template)
-    templates.check_columns(text.xsize)
-    found, blocks = divided(text.features, templates, path), []
-    for ways, template in zip(found, templates, strict=True):
-        first = np.array([text.features[feature] for _, feature in ways], np.int64)
-        at = first[:, None] + np.arange(_width(template.kind, len(text.labels)))
-        blocks.append(text.alpha[at].astype(np.float32))
-    cells = [[cells for cells, _ in ways] for ways in found]
-    facts = imported_facts("CRF++", task, tags, text.xsize)
-    return model_of(templates, text.labels, cells, blocks, facts)
-
-
-def _width(kind: str, labels: int) -> int:
-    return labels if kind == "U" else labels * labels
-
-
-@dataclass
-class _Lines:
-    """A reader of blocks of lines."""
-
-    path: str | Path
-    lines: list[str]
-    next: int = 0
-
-    def block(self, what: str) -> list[tuple[int, str]]:
-        """Return the lines up to the next blank one, with their numbers, and skip the blank one."""
-        start = self.next
-        if "" not in self.lines[start:]:
-            raise self.error(len(self.lines), f"expected a blank line after the {what}")
-        self.next = self.lines.index("", start) + 1
-        if self.next == start + 1:
-            raise self.error(start + 1, f"expected {what}, got a blank line")
-        return list(enumerate(self.lines[start : self.next - 1], start + 1))
-
-    def error(self, line: int, problem: str) -> FormatError:
-        return FormatError(self.path, line, problem)
-
-
-def _head(lines: _Lines) -> dict[str, int]:
-    found: dict[str, Any] = {}
-    for number, line in lines.block("header of a CRF++ text model"):
-        key, colon, value = line.partition(":")
-        if not colon:
-            raise lines.error(number, f"expected a header line such as 'maxid: 100', got {line[:60]!r}")
-        if key in ("maxid", "xsize"):
-            found[key] = _number(lines, number, value, key)
-    for key in {"maxid", "xsize"} - found.keys():
-        raise lines.error(1, f"not a CRF++ text model: its header has no {key}")
-    if not 1 <= found["xsize"] <= MAX_COLUMNS:
-        raise lines.error(1, f"expected xsize from 1 to {MAX_COLUMNS}, got {found['xsize']}")
-    return found
-
-
-def _number(lines: _Lines, number: int, text: str, what: str) -> int:
-    if not re.fullmatch(r"[ \t]*[0-9]{1,10}", text):
-        raise lines.error(number, f"expected {what} as a number, got {text[:60].strip()!r}")
-    return int(text)
-
-
-def _features(lines: _Lines, labels: int, most: int) -> dict[str, int]:
-    found = {}
-    for number, line in lines.block("features"):
-        id_, _, feature = line.partition(" ")
-        first = _number(lines, number, id_, "the id of a feature")
-        if not feature or feature[0] not in "UB":
-            raise lines.error(number, f"expected a feature that begins with U or B, got {feature[:60]!r}")
-        if first + _width(feature[0], labels) > most:
-            raise lines.error(number, f"the weights of {feature[:60]!r} would lie beyond maxid, {most}")
-        found[feature] = first
-    for before, feature in pairwise(sorted(found, key=found.__getitem__)):  # CRF++ shares no weights
-        if found[feature] < found[before] + _width(before[0], labels):
-            both = f"{before[:60]!r} and {feature[:60]!r}"
-            problem = f"expected weights of its own for each feature, got the same for {both}"
-            raise FormatError(lines.path, None, problem)
-    return found
-
-
-def _weights(lines: _Lines, count: int) -> NDArray[np.float64]:
-    rest = lines.lines[lines.next :]
-    while rest and not rest[-1]:
-        rest.pop()
+    spans = _spans(file, len(labels), count)
+    rest = file.data[file.at :].decode().split()
     if len(rest) != count:
-        raise lines.error(len(lines.lines), f"expected {count} weights as maxid says, got {len(rest)}")
+        raise file.error(f"expected {count} weights as maxid says, got {len(rest)}")
     try:
         alpha = np.array(rest, np.float64)
     except ValueError:
-        raise FormatError(lines.path, None, "expected a number on each line of the weights") from None
+        raise FormatError(path, None, "expected a number on each line of the weights") from None
     if not (np.abs(alpha) < np.finfo(np.float32).max).all():
-        raise FormatError(lines.path, None, "expected weights that are finite")
-    return alpha
+        raise FormatError(path, None, "expected weights that are finite")
+    weights = {(text[0], text): alpha[start:stop] for text, (start, stop) in spans.items()}
+    return Observations(labels, xsize, templates, weights)
+
+
+def _block(file: ByteReader, pattern: bytes, what: str) -> Iterator[re.Match[bytes]]:
+    """Yield the lines up to the next blank one; there must be one before it."""
+    line = file.line(pattern, what)
+    while line[0]:
+        yield line
+        line = file.line(pattern + b"|", what)
+
+
+def _spans(file: ByteReader, labels: int, count: int) -> dict[str, tuple[int, int]]:
+    """Return the first weight of each feature, and one past the last."""
+    spans = {}
+    for line in _block(file, rb"([0-9]{1,10}) ([UB].*)", "an id and a feature that begins with U or B"):
+        start, text = int(line[1]), line[2].decode()
+        spans[text] = start, start + (labels if text[0] == "U" else labels * labels)
+        if spans[text][1] > count:
+            raise file.error(f"the weights of {text[:60]!r} would lie beyond maxid, {count}")
+    ordered = sorted(spans, key=spans.__getitem__)
+    for before, text in pairwise(ordered):  # CRF++ shares no weights
+        if spans[text][0] < spans[before][1]:
+            both = f"{before[:60]!r} and {text[:60]!r}"
+            problem = f"expected weights of its own for each feature, got the same for {both}"
+            raise FormatError(file.path, None, problem)
+    return spans
+
+
+def to_model(found: Observations, path: str | Path, *, task: str = "sequence", tags: str = "bie") -> Model:
+    """Return a model that predicts as CRF++ does with this text model."""
+    if "sequence" not in structures_of(task):
+        raise IncompatibleError(f"CRF++ has label sequences only: the task is {task}")
+    templates = TemplateSet.parse("".join(line + "\n" for line in found.patterns), path)
+    for template in templates:
+        check_template(templates, template)
+    templates.check_columns(found.columns)
+    return imported("CRF++", found, templates, tuple(templates), path, task, tags)

@@ -22,6 +22,7 @@ Okazaki: CRFsuite: a fast implementation of conditional random fields, 2007.
 
 import struct
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -30,20 +31,20 @@ from numpy.typing import NDArray
 
 from mtlstruct._system.atomic_write import replacing
 from mtlstruct.errors import FormatError, IncompatibleError
+from mtlstruct.explain.records import cell_at
 from mtlstruct.formats.feature_dicts import MAX_KEYS
 from mtlstruct.formats.key_groups import NamedGroups, nested_names
 from mtlstruct.formats.text import encode, load_bytes
 from mtlstruct.interop.feature_text import (
     checked_attributes,
     ensure_weights,
-    imported_facts,
     model_of,
-    renamed,
+    program_lines,
     weights_by_text,
 )
 from mtlstruct.model.model import Model
 from mtlstruct.templates import TemplateSet
-from mtlstruct.templates.terms import boundary, expand, quoted
+from mtlstruct.templates.terms import expand, quoted
 
 HEADER = struct.Struct("<4sI4sI8I")
 CHUNK = struct.Struct("<4sII")
@@ -76,7 +77,7 @@ def contents(model: Model, *, rename: bool = False) -> Contents:
             raise model.templates.error(template, "CRFsuite has no features of two labels and a cell")
         if model.takes_dicts and template.kind == "U" and not template.terms:
             raise model.templates.error(template, "CRFsuite has no feature that every token has by itself")
-    lines = [renamed(t, n, len(model.live)) if rename else t for n, t in enumerate(index.templates)]
+    lines = program_lines(index.templates, rename=rename)
     found = weights_by_text("CRFsuite", model, lines, plain=model.takes_dicts)
     states = {text: row for (kind, text), row in found.items() if kind == "U"}
     transitions = sum((row for (kind, _), row in found.items() if kind == "B"), np.zeros(L * L))
@@ -86,19 +87,15 @@ def contents(model: Model, *, rename: bool = False) -> Contents:
 
 def attributes(model: Model, rows: Sequence[Sequence[str]], *, rename: bool = False) -> list[list[str]]:
     """Return the attributes of each token of a sentence of rows, as `export` names them."""
+    lines, columns = program_lines(model.index.templates, rename=rename), list(zip(*rows, strict=True))
 
-    lines = [renamed(t, n, len(model.live)) if rename else t for n, t in enumerate(model.index.templates)]
-
-    def cell(at: int, row: int, column: int, absolute: bool = False) -> str:
-        where = (row - 1 if row > 0 else len(rows) + row) if absolute else at + row
-        if 0 <= where < len(rows):
-            return rows[where][column]
-        return boundary(where if where < 0 else where - len(rows) + 1)
+    def cell(t: int, row: int, column: int, absolute: bool = False) -> str:
+        return cell_at(columns[column], t, row, absolute)
 
     members = [member for line in lines if line.kind == "U" for member in line.members]
     return [
-        [expand(member, lambda *given, at=at: cell(at, *given), model.templates.lists) for member in members]
-        for at in range(len(rows))
+        [expand(member, partial(cell, t), model.templates.lists) for member in members]
+        for t in range(len(rows))
     ]
 
 
@@ -149,14 +146,10 @@ def _chunk(name: bytes, number: int, body: bytes) -> bytes:
 def _references(name: bytes, owner: NDArray[Any], features: NDArray[Any], count: int, start: int) -> bytes:
     """Return the chunk of lists of features; `owner` is sorted."""
     sizes = np.bincount(owner, minlength=count)
-    lists = np.empty(count + len(features), "<u4")
-    heads = np.cumsum(sizes + 1) - sizes - 1
-    lists[heads] = sizes
-    mask = np.ones(len(lists), bool)
-    mask[heads] = False
-    lists[mask] = features
-    first = start + CHUNK.size + 4 * count
-    return _chunk(name, count, (first + 4 * heads).astype("<u4").tobytes() + lists.tobytes())
+    place = np.cumsum(sizes) - sizes
+    lists = np.insert(features, place, sizes).astype("<u4")
+    heads = start + CHUNK.size + 4 * (count + place + np.arange(count))
+    return _chunk(name, count, heads.astype("<u4").tobytes() + lists.tobytes())
 
 
 def _database(strings: Sequence[str], path: str | Path) -> bytes:
@@ -281,14 +274,15 @@ def to_model(found: Contents) -> Model:
     templates = TemplateSet.parse("\n".join([*lines, "B"])).resolved(tuple(by_group))
     cells = [[(found.attributes[a],) for a in own] for own in by_group.values()]
     weights = [found.states[own].astype(np.float32) for own in by_group.values()]
-    facts = imported_facts("CRFsuite", "sequence", "bie", len(by_group))
-    facts |= {"dicts": True, "names": list(by_group), "nested": nested}
+    facts = {"dicts": True, "names": list(by_group), "nested": nested}
     order = sorted(range(len(found.labels)), key=lambda y: found.labels[y].encode())
     pairs = found.transitions[np.ix_(order, order)].reshape(1, -1).astype(np.float32)
     return model_of(
+        "CRFsuite",
         templates,
         tuple(found.labels[y] for y in order),
         [*cells, [()]],
         [*(block[:, order] for block in weights), pairs],
-        facts,
+        len(by_group),
+        **facts,
     )

@@ -5,16 +5,19 @@ There, two lines that expand to the same text are one feature. In mtlstruct they
 `spell`: a text goes to every template, and every division into cells, that expands to it.
 
 In a model an attribute is a number at the end of a chain of joins. `cells_of` follows the chains
-backwards; `index_of` and `model_of` build them from the cells.
+backwards; `model_of` builds them from the cells.
 """
 
+from __future__ import annotations
+
 import re
-from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
+from functools import lru_cache
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,8 +45,28 @@ MEAN_DIVISION_CELLS = 50
 """The largest mean number of cells in all divisions of a feature, over a file."""
 
 _BLANK = re.compile(r"[ \t\n\r\v\f]")
+_CELL = r"[^ \t\n\r\v\f]"
 _MAY_BE_EMPTY = ("m", "M", "match", "root")
 """Functions whose value may be empty."""
+
+
+Weights = dict[tuple[str, str], NDArray[np.float64]]
+"""Weights of features by kind (U: one per label, B: one per pair of labels) and text."""
+
+
+class Observations(NamedTuple):
+    """A model of CRF++ or Wapiti, where a feature is its text.
+
+    columns    the number of columns that templates may look at; 0 if the file does not say
+    patterns   lines of the template language of the program
+    skipped    the number of features that are not text: Wapiti splits characters
+    """
+
+    labels: tuple[str, ...]
+    columns: int
+    patterns: tuple[str, ...]
+    weights: Weights
+    skipped: int = 0
 
 
 def spell(template: Template, cells: Cells) -> str:
@@ -70,6 +93,11 @@ def renamed(template: Template, number: int, count: int) -> Template:
         pieces=pieces,
         others=tuple(renamed(other, number, count) for other in template.others),
     )
+
+
+def program_lines(templates: TemplateSet, *, rename: bool) -> list[Template]:
+    """Return the templates as a program writes them, renamed or not."""
+    return [renamed(t, n, len(templates)) if rename else t for n, t in enumerate(templates)]
 
 
 def checked_sequence(program: str, model: Model) -> FeatureIndex:
@@ -105,7 +133,7 @@ def checked_attributes(program: str, model: Model) -> FeatureIndex:
     return index
 
 
-def checked_index(program: str, model: Model) -> FeatureIndex:
+def checked_cells(program: str, model: Model) -> FeatureIndex:
     """Return the index of a model of cells; raise for what the program cannot store."""
     if model.takes_dicts:
         raise IncompatibleError(f"{program} has columns of cells: the model was trained on feature dicts")
@@ -121,7 +149,7 @@ def weights_by_text(
     convert: Callable[[Cells], Cells] = lambda c: c,
     *,
     plain: bool = False,
-) -> dict[tuple[str, str], NDArray[np.float64]]:
+) -> Weights:
     """Return the weights of each feature by kind and text, summed over equal lines.
 
     lines     the live templates as the program writes them
@@ -134,7 +162,7 @@ def weights_by_text(
     spelled = [[spell(t, convert(cells)) for cells in cells_of(index, n)] for n, t in enumerate(written)]
     if not plain:
         _check_apart(program, lines, spelled)
-    weights: dict[tuple[str, str], NDArray[np.float64]] = {}
+    weights: Weights = {}
     blocks = map(model.block, range(len(model.live)))
     for template, features, block in zip(lines, spelled, blocks, strict=True):
         for feature, row in zip(features, block.astype(np.float64), strict=True):
@@ -177,73 +205,59 @@ def divided(
     lengths = sorted({len(prefix) for prefix in by_prefix})
     left = MAX_DIVISION_CELLS + MEAN_DIVISION_CELLS * len(features)
     for feature in features:
-        for length in lengths:
-            for j in by_prefix.get(feature[:length], ()) if length <= len(feature) else ():
-                ways = divisions(templates[j], feature)
-                size = max(1, len(templates[j].terms))
-                left -= len(ways) * size
-                if len(ways) > MAX_DIVISION_CELLS // size or left < 0:
-                    line = templates[j].text[:60]
-                    problem = f"{feature[:60]!r} can be cut into the cells of {line!r} in too many ways"
-                    raise FormatError(path, None, problem)
-                out[j] += [(cells, feature) for cells in ways]
+        found = False
+        prefixes = (feature[:length] for length in lengths if length <= len(feature))
+        for j in (j for prefix in prefixes for j in by_prefix.get(prefix, ())):
+            ways = divisions(templates[j], feature)
+            size = max(1, len(templates[j].terms))
+            left -= len(ways) * size
+            if len(ways) > MAX_DIVISION_CELLS // size or left < 0:
+                line = templates[j].text[:60]
+                problem = f"{feature[:60]!r} can be cut into the cells of {line!r} in too many ways"
+                raise FormatError(path, None, problem)
+            out[j] += [(cells, feature) for cells in ways]
+            found |= bool(ways)
+        if not found:
+            raise FormatError(path, None, f"no pattern makes the observation {feature[:60]!r}")
     return out
 
 
 def divisions(template: Template, feature: str) -> list[Cells]:
     """Return all cells with which the template expands to a feature, or the first of too many."""
-    cuts = _cell_starts(template, feature)
-    if cuts is None:
-        return []
-    pieces = template.pieces[1:]
-    ways: list[Cells] = []
-    open_: list[tuple[int, int, Cells]] = [(len(pieces), len(feature), ())]  # from the end of the text on
-    while open_ and len(ways) <= MAX_DIVISION_CELLS // max(1, len(pieces)):
-        k, end, cells = open_.pop()
-        if k == 0:
-            ways.append(cells)
-            continue
-        end -= len(pieces[k - 1])
-        last = end - _least(template.terms[k - 1])
-        open_ += [(k - 1, start, (feature[start:end], *cells)) for start in cuts[k - 1] if start <= last]
-    same = [template.terms.index(term) for term in template.terms]  # a repeated term has one cell
-    ways = [cells for cells in ways if all(cells[k] == cell for k, cell in zip(same, cells, strict=True))]
-    return sorted(ways, key=lambda cells: [len(cell) for cell in cells])
+    first, *pieces = template.pieces
+    rests, terms = _rests(template), template.terms
+    ways: list[tuple[int, Cells]] = [(len(first), ())] if can_give(template, feature) else []
+    for k, (piece, rest) in enumerate(zip(pieces, rests[1:], strict=True)):
+        stop, least = len(feature), len(piece) + _least(terms[k])
+        longer = (
+            (end, (*cells, feature[at : end - len(piece)]))
+            for at, cells in ways
+            for end in range(at + least if rest.pattern else stop, stop + 1)
+            if feature.endswith(piece, at, end) and rest.fullmatch(feature, end)
+        )
+        ways = list(islice(longer, MAX_DIVISION_CELLS // len(pieces) + 1))
+    same = [terms.index(term) for term in terms]  # a repeated term has one cell
+    return [cells for _, cells in ways if all(cells[same[k]] == cell for k, cell in enumerate(cells))]
 
 
 def can_give(template: Template, text: str) -> bool:
     """Return whether a template can expand to this text, with cells without blanks."""
-    return _cell_starts(template, text, [match.end() for match in _BLANK.finditer(text)]) is not None
+    first = template.pieces[0]
+    return text.startswith(first) and _rests(template)[0].fullmatch(text, len(first)) is not None
 
 
-def _cell_starts(template: Template, text: str, blanks: Sequence[int] = ()) -> list[list[int]] | None:
-    """Return for each cell where it may begin; None if the template cannot expand to the text.
+@lru_cache(maxsize=10_000)
+def _rests(template: Template) -> list[re.Pattern[str]]:
+    """Return for each cell, and the end, the pattern of what follows the piece before it.
 
-    `blanks` are places in the text that no cell may cross. Dynamic programming: one pass over the
-    text per piece of the template, whatever the number of divisions.
+    A cell ends where its piece is first found, for good (an atomic group), since the cells after it
+    have the most room then; so a match takes linear time.
     """
-    first, *pieces = template.pieces
-    if not text.startswith(first):
-        return None
-    starts = [[len(first)]]
-    for piece, term in zip(pieces, template.terms, strict=True):
-        ends = []
-        for end in _ends(text, piece):
-            begin = end - len(piece)
-            before = bisect_right(blanks, begin) - 1  # the last blank that a cell up to here could hold
-            earliest = bisect_left(starts[-1], blanks[before] if before >= 0 else 0)
-            if earliest < len(starts[-1]) and starts[-1][earliest] + _least(term) <= begin:
-                ends.append(end)
-        starts.append(ends)
-    return starts if starts[-1] and starts[-1][-1] == len(text) else None
-
-
-def _ends(text: str, piece: str) -> Iterator[int]:
-    """Yield the end of each occurrence of a piece in the text."""
-    at = text.find(piece)
-    while at >= 0:
-        yield at + len(piece)
-        at = text.find(piece, at + 1) if at < len(text) else -1
+    cells = [f"{_CELL}{'+' if _least(term) else '*'}" for term in template.terms]
+    ends = [re.escape(piece) for piece in template.pieces[1:]]
+    parts = [f"(?>{cell}?{end})" for cell, end in zip(cells[:-1], ends[:-1], strict=True)]
+    parts += [f"{cell}{end}" for cell, end in zip(cells[-1:], ends[-1:], strict=True)]
+    return [re.compile("".join(parts[k:])) for k in range(len(parts) + 1)]
 
 
 def _least(term: Term) -> int:
@@ -262,11 +276,36 @@ def cells_of(index: FeatureIndex, j: int) -> list[Cells]:
     return [cells[a] for a in range(len(cells))]
 
 
-def index_of(templates: TemplateSet, kinds: Sequence[str], cells: Sequence[Sequence[Cells]]) -> FeatureIndex:
-    """Return an index in which attribute a of template j has the cells cells[j][a], all distinct.
+def model_of(
+    program: str,
+    templates: TemplateSet,
+    labels: tuple[str, ...],
+    cells: Sequence[Sequence[Cells]],
+    weights: Sequence[NDArray[np.float32]],
+    columns: int,
+    **facts: Any,
+) -> Model:
+    """Return a sequence model: attribute a of template j has cells[j][a] and weights[j][a].
 
-    Each template must have one line.
+    The cells of a template are distinct, and each template has one line. mu is 1 for all templates,
+    which are ranked by their norms; facts are added to those of a CRF of the program.
     """
+    structure = STRUCTURES["sequence"](len(labels))
+    if columns > MOST_COLUMNS:
+        raise IncompatibleError(f"data have at most {MOST_COLUMNS:,} columns, the model looks at {columns:,}")
+    facts = {
+        "task": "sequence",
+        "tags": "bie",
+        "method": f"imported from {program}",
+        "columns": columns,
+        "sparse": False,
+        "temperature": 1.0,  # a CRF is calibrated by its training
+    } | facts
+    ensure_weights(sum(structure.widths()) + sum(block.size for block in weights))
+    sites = structure.sites(np.array([0, 1], np.int64))
+    kind_of = {site.letter: site.kind for site in sites}
+    kinds = [kind_of[template.kind] for template in templates]
+    used = [np.any(block != 0, axis=1) for block in weights]
     plan = make_plan(templates)
     nodes = GrowingTables(plan)
     values = [nodes.learn(j, template, cells[j]) for j, template in enumerate(templates)]
@@ -274,31 +313,8 @@ def index_of(templates: TemplateSet, kinds: Sequence[str], cells: Sequence[Seque
     for j, found in enumerate(values):
         maps.append(np.full(size_of(plan, j, known) + 1, ABSENT, np.int32))
         maps[j][found] = np.arange(len(found), dtype=np.int32)
-    sizes = np.array([len(found) for found in cells], np.int64)
-    return FeatureIndex(templates, tuple(kinds), "none", *known, tuple(maps), sizes)
-
-
-def model_of(
-    templates: TemplateSet,
-    labels: tuple[str, ...],
-    cells: Sequence[Sequence[Cells]],
-    weights: Sequence[NDArray[np.float32]],
-    facts: dict[str, Any],
-) -> Model:
-    """Return a sequence model: attribute a of template j has cells[j][a] and weights[j][a].
-
-    mu is 1 for all templates, which are ranked by their norms.
-    """
-    structure = STRUCTURES["sequence"](len(labels))
-    if facts["columns"] > MOST_COLUMNS:
-        problem = f"data have at most {MOST_COLUMNS:,} columns, the model looks at {facts['columns']:,}"
-        raise IncompatibleError(problem)
-    ensure_weights(sum(structure.widths()) + sum(block.size for block in weights))
-    sites = structure.sites(np.array([0, 1], np.int64))
-    kind_of = {site.letter: site.kind for site in sites}
-    kinds = [kind_of[template.kind] for template in templates]
-    used = [np.any(block != 0, axis=1) for block in weights]
-    index, live = prune(index_of(templates, kinds, cells), used)
+    sizes = np.array(list(map(len, cells)), np.int64)
+    index, live = prune(FeatureIndex(templates, tuple(kinds), "none", *known, tuple(maps), sizes), used)
     kept = [block[mask] for block, mask in zip(weights, used, strict=True)]
     stacked = tuple(
         np.concatenate([*(kept[j] for j in live if kinds[j] == site.kind), np.zeros((1, width), np.float32)])
@@ -318,18 +334,68 @@ def model_of(
     )
 
 
+def imported(
+    program: str,
+    found: Observations,
+    templates: TemplateSet,
+    lines: Sequence[Template],
+    path: str | Path,
+    task: str,
+    tags: str,
+    ours: Callable[[Template, Cells], Iterable[Cells]] = lambda line, cells: [cells],
+) -> Model:
+    """Return a model that predicts as the program does with these observations.
+
+    lines   the templates with the letters of the program
+    ours    yields the cells in mtlstruct that correspond to cells of the program
+    """
+    cells: list[list[Cells]] = [[] for _ in lines]
+    blocks = [np.zeros((0, 0), np.float32)] * len(lines)
+    for kind, width in (("U", len(found.labels)), ("B", len(found.labels) ** 2)):
+        own = [j for j, line in enumerate(lines) if line.kind == kind]
+        weights = {text: row for (letter, text), row in found.weights.items() if letter == kind}
+        for j, ways in zip(own, divided(weights, [lines[j] for j in own], path), strict=True):
+            pairs = [(chosen, text) for cells_, text in ways for chosen in ours(lines[j], cells_)]
+            cells[j] = [chosen for chosen, _ in pairs]
+            blocks[j] = np.array([weights[text] for _, text in pairs], np.float32).reshape(-1, width)
+    return model_of(program, templates, found.labels, cells, blocks, found.columns, task=task, tags=tags)
+
+
 def ensure_weights(count: int) -> None:
     """Raise if that many weights, with their copies, do not fit into memory."""
     ensure(16 * count, "a model with a weight for every label and every pair of labels")
 
 
-def imported_facts(program: str, task: str, tags: str, columns: int) -> dict[str, Any]:
-    """Return the facts of a model whose weights come from a CRF of another program."""
-    return {
-        "task": task,
-        "tags": tags,
-        "method": f"imported from {program}",
-        "columns": columns,
-        "sparse": False,
-        "temperature": 1.0,  # a CRF is calibrated by its training
-    }
+class ByteReader:
+    """A reader of the lines and netstrings of a file."""
+
+    def __init__(self, path: str | Path, data: bytes) -> None:
+        self.path, self.data, self.start, self.at = path, data, 0, 0
+
+    def line(self, pattern: bytes, what: str) -> re.Match[bytes]:
+        """Return the match of the next line; the line after the last is blank."""
+        self.start = self.at
+        end = self.data.find(b"\n", self.at)
+        end = len(self.data) if end < 0 else end
+        found = re.fullmatch(pattern, self.data[self.at : end].rstrip(b"\r"))
+        if found is None:
+            got = self.data[self.at : end][:60].decode("utf-8", "replace")
+            raise self.error(f"expected {what}, got {got!r}")
+        self.at = end + 1
+        return found
+
+    def string(self) -> bytes:
+        """Return the next netstring, which ends its line."""
+        self.start = self.at
+        colon = self.data.find(b":", self.at, self.at + 12)
+        length = self.data[self.at : max(colon, self.at)]
+        end = colon + 1 + int(length) if length.isdigit() else -1
+        if not 0 <= end < len(self.data) or self.data[end : end + 1] != b",":
+            raise self.error("expected a string with its length before it and a comma behind")
+        text = self.data[colon + 1 : end]
+        self.at = end + 2
+        return text
+
+    def error(self, problem: str) -> FormatError:
+        """Return an error that names the last line."""
+        return FormatError(self.path, self.data.count(b"\n", 0, self.start) + 1, problem)

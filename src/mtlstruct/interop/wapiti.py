@@ -27,7 +27,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
@@ -39,14 +39,14 @@ from mtlstruct.errors import FormatError, IncompatibleError
 from mtlstruct.features.index import FeatureIndex
 from mtlstruct.formats.text import encode, load_bytes
 from mtlstruct.interop.feature_text import (
+    ByteReader,
     Cells,
-    checked_index,
-    divided,
+    Observations,
+    checked_cells,
     ensure_weights,
     has_blank,
-    imported_facts,
-    model_of,
-    renamed,
+    imported,
+    program_lines,
     weights_by_text,
 )
 from mtlstruct.model.model import Model
@@ -64,29 +64,6 @@ CRF, _MEMM = 2, 1
 """Kinds of model."""
 
 _MARK = re.compile(r"_x[+-][1-4#]")
-
-Weights = dict[str, NDArray[np.float64]]
-"""Observations and their weights."""
-
-
-@dataclass(frozen=True)
-class Observations:
-    """The contents of a model of Wapiti.
-
-    patterns   lines of its pattern language, () where the file has none
-    unigrams   float64[L] for each observation
-    bigrams    float64[L·L] (previous, current) for each
-    skipped    the number of observations that are not text: Wapiti splits characters
-    """
-
-    labels: tuple[str, ...]
-    patterns: tuple[str, ...]
-    unigrams: Weights
-    bigrams: Weights
-    skipped: int = 0
-
-    def __len__(self) -> int:
-        return len(self.unigrams.keys() | self.bigrams.keys())
 
 
 def differences(templates: TemplateSet) -> list[str]:
@@ -109,22 +86,17 @@ def _macro(term: Term) -> str:
 
 def observations(model: Model, *, rename: bool = False) -> Observations:
     """Return the model as Wapiti stores it."""
-    templates = _checked(model).templates
-    lines = [renamed(t, n, len(templates)) if rename else t for n, t in enumerate(templates)]
+    lines = program_lines(_checked(model).templates, rename=rename)
     patterns = [tuple(line_in(line, "wapiti", model.templates) for line in t.members) for t in lines]
     small = [_lettered(TemplateSet.parse(first, dialect="wapiti")[0], first[0]) for first, *_ in patterns]
     found = weights_by_text("Wapiti", model, small, _marked)
-    return Observations(
-        model.labels,
-        tuple(pattern for some in dict.fromkeys(patterns) for pattern in some),
-        {text: weights for (kind, text), weights in found.items() if kind == "U"},
-        {text: weights for (kind, text), weights in found.items() if kind == "B"},
-    )
+    written = tuple(pattern for some in dict.fromkeys(patterns) for pattern in some)
+    return Observations(model.labels, 1 + max(model.index.templates.columns(), default=0), written, found)
 
 
 def _checked(model: Model) -> FeatureIndex:
     """Return the index of a model that Wapiti can store."""
-    index = checked_index("Wapiti", model)
+    index = checked_cells("Wapiti", model)
     for label in model.labels:
         if label == "#" or has_blank(label):
             raise IncompatibleError(f"Wapiti's files cannot hold the label {label!r}")
@@ -133,19 +105,15 @@ def _checked(model: Model) -> FeatureIndex:
         if "\t" in template.text:
             raise model.templates.error(template, "a dump has tabs between its cells, and none inside")
         for term in template.terms:
-            _check_term(model.templates, template, term)
+            marks, problem = list(_marks(term)), ""
+            if any(abs(k) > NUMBERED_MARKS + 1 for k in marks):
+                most = f"more than {NUMBERED_MARKS} beyond the edge"
+                problem = f"Wapiti has one mark for all that lies {most}: rows reach too far"
+            if marks and term.function not in ("", "lower"):
+                problem = f"Wapiti applies {_macro(term)} to what lies outside the sentence, we do not"
+            if problem:
+                raise model.templates.error(template, problem)
     return index
-
-
-def _check_term(templates: TemplateSet, template: Template, term: Term) -> None:
-    marks = list(_marks(term))
-    if marks and term.function not in ("", "lower"):
-        problem = f"Wapiti applies {_macro(term)} to what lies outside the sentence, we do not"
-        raise templates.error(template, problem)
-    if any(abs(k) > NUMBERED_MARKS + 1 for k in marks):
-        most = f"more than {NUMBERED_MARKS} beyond the edge"
-        problem = f"Wapiti has one mark for all that lies {most}: rows reach too far"
-        raise templates.error(template, problem)
 
 
 def _marked(cells: Cells) -> Cells:
@@ -174,26 +142,9 @@ def to_model(
 ) -> Model:
     """Return a model that predicts as Wapiti does with these observations and patterns."""
     lines = [_lettered(t, templates.lines[t.line - 1][0].lower()) for t in templates]
-    assigned: list[list[tuple[Cells, str]]] = [[] for _ in lines]
-    for kind, weights in (("U", found.unigrams), ("B", found.bigrams)):
-        own = [j for j, line in enumerate(lines) if line.kind == kind]
-        ways = divided(weights, [lines[j] for j in own], path)
-        known = {text for ways_of in ways for _, text in ways_of}
-        for strange in (text for text in weights if text not in known):
-            raise FormatError(path, None, f"no pattern makes the observation {strange[:60]!r}")
-        for j, ways_of in zip(own, ways, strict=True):
-            assigned[j] = [
-                (ours, text) for cells, text in ways_of for ours in _our_cells(lines[j], cells, path)
-            ]
-    tables = {"U": found.unigrams, "B": found.bigrams}
-    width = {"U": len(found.labels), "B": len(found.labels) ** 2}
-    blocks = [
-        np.array([tables[line.kind][text] for _, text in ways_of], np.float32).reshape(-1, width[line.kind])
-        for line, ways_of in zip(lines, assigned, strict=True)
-    ]
-    facts = imported_facts("Wapiti", task, tags, 1 + max(templates.columns(), default=0))
-    cells = [[cells for cells, _ in ways_of] for ways_of in assigned]
-    return model_of(templates, found.labels, cells, blocks, facts)
+    found = found._replace(columns=1 + max(templates.columns(), default=0))
+    given = "Wapiti", found, templates, lines, path, task, tags
+    return imported(*given, lambda line, cells: _our_cells(line, cells, path))
 
 
 def _our_cells(template: Template, cells: Cells, path: str | Path) -> Iterator[Cells]:
@@ -232,13 +183,13 @@ def _their_mark(k: int) -> str:
 # ---------------------------------------------------------------- writing files
 
 
-def write_model(found: Observations, path: str | Path, last: int, encoding: str = "utf-8") -> None:
-    """Write a model that `wapiti label -m` loads, atomically; `last`: the last column used."""
-    texts = {**found.unigrams, **found.bigrams}
-    theta = np.concatenate(list(texts.values()))
+def write_model(found: Observations, path: str | Path, encoding: str = "utf-8") -> None:
+    """Write a model that `wapiti label -m` loads, atomically."""
+    texts = [text for _, text in found.weights]
+    theta = np.concatenate(list(found.weights.values()))
     kept = np.flatnonzero(theta).tolist()
     with replacing(path) as out:
-        out.write(f"#mdl#{CRF}#{len(kept)}\n#rdr#{len(found.patterns)}/{last}/0\n".encode())
+        out.write(f"#mdl#{CRF}#{len(kept)}\n#rdr#{len(found.patterns)}/{found.columns - 1}/0\n".encode())
         out.writelines(_netstring(encode(text, path, encoding)) for text in found.patterns)
         for strings in (found.labels, texts):
             out.write(f"#qrk#{len(strings)}\n".encode())
@@ -256,50 +207,37 @@ def _netstring(raw: bytes) -> bytes:
 
 def read_model(path: str | Path, encoding: str = "utf-8") -> Observations:
     """Read a model file and check that it is consistent."""
-    file = _File(path, load_bytes(path))
-    active = _header(file)
-    patterns = [file.string() for _ in range(_patterns(file))]
+    file = ByteReader(path, load_bytes(path))
+    head = file.line(rb"#mdl#(?:(\d{1,3})#)?(\d{1,18})", "a model of Wapiti")
+    if head[1] is not None and int(head[1]) == _MEMM:
+        problem = "expected a model without normalisation at each token, got a maximum entropy Markov model"
+        raise file.error(problem)
+    count = int(file.line(rb"#rdr#(\d{1,9})/\d{1,9}(?:/(\d))?", "the number of patterns")[1])
+    if count == 0:
+        raise file.error("expected patterns, got a model that reads its features from the data")
+    patterns = [file.string() for _ in range(count)]
     labels, raw = (
         [file.string() for _ in range(int(file.line(rb"#qrk#(\d+)", f"the number of {what}")[1][:18]))]
         for what in ("labels", "observations")
     )
     if not labels or len(set(labels)) < len(labels):
         raise file.error("expected distinct labels")
-    tables = _weights_of(file, active, raw, len(labels))
+    raw_weights = _weights_of(file, int(head[2]), raw, len(labels))
     for name in (*labels, *patterns):
         if _text(name, encoding) is None:
             raise FormatError(path, None, f"expected {encoding} text, got {name[:60]!r}")
-    known = {text: _text(text, encoding) for text in {**tables[0], **tables[1]}}
-    unigrams, bigrams = (
-        {text: w for raw, w in table.items() if (text := known[raw]) is not None} for table in tables
-    )
-    skipped = sum(text is None for text in known.values())
+    known = {key: _text(key[1], encoding) for key in raw_weights}
+    found = {(kind, text): raw_weights[kind, raw] for (kind, raw), text in known.items() if text is not None}
+    skipped = len({raw for (_, raw), text in known.items() if text is None})
     names, lines = (tuple(raw.decode(encoding) for raw in some) for some in (labels, patterns))
-    return Observations(names, lines, unigrams, bigrams, skipped)
-
-
-def _header(file: _File) -> int:
-    """Return the number of weights."""
-    found = file.line(rb"#mdl#(?:(\d{1,3})#)?(\d{1,18})", "a model of Wapiti")
-    if found[1] is not None and int(found[1]) == _MEMM:
-        problem = "expected a model without normalisation at each token, got a maximum entropy Markov model"
-        raise file.error(problem)
-    return int(found[2])
-
-
-def _patterns(file: _File) -> int:
-    found = file.line(rb"#rdr#(\d{1,9})/\d{1,9}(?:/(\d))?", "the number of patterns")
-    if int(found[1]) == 0:
-        raise file.error("expected patterns, got a model that reads its features from the data")
-    return int(found[1])
+    return Observations(names, 0, lines, found, skipped)
 
 
 def _weights_of(
-    file: _File, active: int, texts: list[bytes], L: int
-) -> tuple[dict[bytes, NDArray[np.float64]], dict[bytes, NDArray[np.float64]]]:
-    """Return the weights of observations that have any, of labels and of pairs."""
-    unigrams: dict[bytes, NDArray[np.float64]] = {}
-    bigrams: dict[bytes, NDArray[np.float64]] = {}
+    file: ByteReader, active: int, texts: list[bytes], L: int
+) -> dict[tuple[str, bytes], NDArray[np.float64]]:
+    """Return the weights of observations that have any, of labels (U) and of pairs (B)."""
+    out: dict[tuple[str, bytes], NDArray[np.float64]] = {}
     kinds = {b"u": L, b"b": L * L, b"*": L + L * L}
     odd = next((text for text in texts if text[:1] not in kinds), None)
     if odd is not None:
@@ -317,39 +255,10 @@ def _weights_of(
         part = number - int(ends[owner]) + kinds[text[:1]]
         if text[:1] == b"b":
             part += L
-        table, part, size = (unigrams, part, L) if part < L else (bigrams, part - L, L * L)
-        table.setdefault(text, np.zeros(size))[part] = _weight(found[2].decode("latin-1"), file.path)
-    return unigrams, bigrams
-
-
-class _File:
-    """A reader of lines and netstrings."""
-
-    def __init__(self, path: str | Path, data: bytes) -> None:
-        self.path, self.data, self.at = path, data, 0
-
-    def line(self, pattern: bytes, what: str) -> re.Match[bytes]:
-        end = self.data.find(b"\n", self.at)
-        end = len(self.data) if end < 0 else end
-        found = re.fullmatch(pattern, self.data[self.at : end].rstrip(b"\r"))
-        if found is None:
-            got = self.data[self.at : end][:60].decode("utf-8", "replace")
-            raise self.error(f"expected {what}, got {got!r}")
-        self.at = end + 1
-        return found
-
-    def string(self) -> bytes:
-        colon = self.data.find(b":", self.at, self.at + 12)
-        length = self.data[self.at : max(colon, self.at)]
-        end = colon + 1 + int(length) if length.isdigit() else -1
-        if not 0 <= end < len(self.data) or self.data[end : end + 1] != b",":
-            raise self.error("expected a string with its length before it and a comma behind")
-        text = self.data[colon + 1 : end]
-        self.at = end + 2
-        return text
-
-    def error(self, problem: str) -> FormatError:
-        return FormatError(self.path, self.data.count(b"\n", 0, self.at) + 1, problem)
+        kind, part, size = ("U", part, L) if part < L else ("B", part - L, L * L)
+        weights = out.setdefault((kind, text), np.zeros(size))
+        weights[part] = _weight(found[2].decode("latin-1"), file.path)
+    return out
 
 
 def _text(raw: bytes, encoding: str) -> str | None:

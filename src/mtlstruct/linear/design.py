@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from mtlstruct._numba.decorators import kernel, make_prefetch
 from mtlstruct._system import threads
 from mtlstruct.corpus import entries
-from mtlstruct.linear.label_support import LabelSupport
+from mtlstruct.linear.label_support import LabelSupport, list_labels
 from mtlstruct.linear.weight_layout import SingletonRows, WeightLayout
 
 PREFETCH_DISTANCE = 24
@@ -111,17 +111,9 @@ class Design:
 
     @cached_property
     def attribute_ptr(self) -> NDArray[np.int64]:
-        """Where the entries of each attribute begin in `by_attribute`."""
+        """Where the entries of each attribute would begin if A were sorted by attribute."""
         count = np.bincount(self.ids[: self.ptr[-1]], minlength=self.layout.attributes + 1)
         return np.append(0, np.cumsum(count)).astype(np.int64)
-
-    @cached_property
-    def by_attribute(self) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
-        """The transpose of A: row and value of each entry, by attribute."""
-        rows = np.zeros(len(self.ids), np.int32)
-        values = np.empty_like(self.values)
-        _transpose(self.ids, self.ptr, self.values, self.attribute_ptr.copy(), rows, values)
-        return rows, values
 
     def take(self, rows: NDArray[np.integer]) -> Design:
         """Return some of the rows, in the order given; attributes keep their numbers."""
@@ -150,20 +142,21 @@ class Design:
         """Return the same rows with weights for the given labels of each attribute only."""
         return replace(self, layout=replace(self.layout, support=support))
 
+    def observed_support(self, gold: NDArray[np.int32], labels: int) -> LabelSupport:
+        """Return the labels that each attribute fires with, where row t has the label gold[t]."""
+        attributes, order = self.layout.attributes, np.argsort(gold, kind="stable")
+        last, count = np.full(attributes + 1, -1, np.int32), np.zeros(attributes + 1, np.int64)
+        rows = order, gold, self.ids, self.ptr, self.values, attributes
+        list_labels(*rows, last, count, np.empty(0, np.int32))
+        starts = np.concatenate([[0], np.cumsum(count)]).astype(np.int64)
+        found = np.empty(int(starts[-1]), np.int32)
+        last[:] = -1
+        list_labels(*rows, last, starts[:-1].copy(), found)
+        return LabelSupport(starts, found, labels)
+
     def scales(self, scale: NDArray[np.float64]) -> NDArray[np.float32]:
         """Return the scale of each entry's template, in the order of `blocks`."""
         return np.ascontiguousarray(scale[self.blocks], np.float32)
-
-
-@kernel
-def _transpose(ids, ptr, values, at, rows, sorted_values):
-    for row in range(len(ptr) - 1):
-        for k in range(ptr[row], ptr[row + 1]):
-            place = at[ids[k]]
-            at[ids[k]] += 1
-            rows[place] = row
-            if len(values) > 0:
-                sorted_values[place] = values[k]
 
 
 def can_share_singletons(design: Design) -> bool:
@@ -181,8 +174,11 @@ def share_singletons(design: Design, *, overwrite: bool) -> Design:
     threads.in_order(
         lambda span: _find_last_rows(design.ids, rows, slots, *span, times, row_of), threads.shares(slots)
     )
-    n_own_rows = int(np.count_nonzero(times[:-1] > 1))
-    _assign_weight_rows(times, row_of, n_own_rows, n_own_rows + rows)
+    times[-1] = 0
+    own = np.cumsum(times > 1, dtype=np.int32)
+    n_own_rows = int(own[-1])
+    shared = np.where(times == 1, n_own_rows + row_of, np.int32(n_own_rows + rows))
+    row_of = np.where(times > 1, own - 1, shared)
     ids = design.ids if overwrite else design.ids.copy()
     threads.in_order(lambda span: _renumber(ids[slice(*span)], row_of), threads.shares(len(ids)))
     return replace(
@@ -200,19 +196,6 @@ def _find_last_rows(ids, rows, slots, low, high, times, last):
         for a in ids[row * slots + low : row * slots + high]:
             times[a] += times[a] < 2
             last[a] = row
-
-
-@kernel
-def _assign_weight_rows(times, row_of, n_own_rows, null):
-    """Replace the last row of A where each attribute fires by its weight row."""
-    own = 0
-    for a in range(len(row_of) - 1):
-        if times[a] > 1:
-            row_of[a] = own
-            own += 1
-        else:
-            row_of[a] = n_own_rows + row_of[a] if times[a] == 1 else null
-    row_of[-1] = null
 
 
 @kernel

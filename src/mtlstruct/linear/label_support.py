@@ -48,11 +48,6 @@ class LabelSupport:
         return len(self.labels)
 
     @property
-    def attributes(self) -> int:
-        """Number of attributes, without the null attribute."""
-        return len(self.ptr) - 2
-
-    @property
     def counts(self) -> Int64:
         """Number of features of each attribute."""
         return np.diff(self.ptr[:-1])
@@ -88,31 +83,11 @@ def support_arrays(support: LabelSupport | None) -> tuple[Int64, NDArray[np.int3
     return support.ptr[:, None], support.labels[:, None]
 
 
-def observed_support(
-    ids: Integers,
-    ptr: Int64,
-    values: NDArray[np.float32],
-    attributes: int,
-    gold: NDArray[np.int32],
-    labels: int,
-) -> LabelSupport:
-    """Return the observed support, where row t of A is a token with label gold[t]."""
-    order = np.argsort(gold, kind="stable")
-    last, count = np.full(attributes + 1, -1, np.int32), np.zeros(attributes + 1, np.int64)
-    rows = order, gold, ids, ptr, values, attributes
-    _list_labels(*rows, last, count, np.empty(0, np.int32))
-    starts = np.concatenate([[0], np.cumsum(count)]).astype(np.int64)
-    found = np.empty(int(starts[-1]), np.int32)
-    last[:] = -1
-    _list_labels(*rows, last, starts[:-1].copy(), found)
-    return LabelSupport(starts, found, labels)
-
-
 # ---------------------------------------------------------------- kernels
 
 
 @kernel
-def _list_labels(order, gold, ids, ptr, values, null, last, head, found):
+def list_labels(order, gold, ids, ptr, values, null, last, head, found):
     """Write the labels of attribute a from found[head[a]] on; if `found` is empty, count.
 
     Rows come label by label, so a label is new to an attribute unless it is the last one seen.

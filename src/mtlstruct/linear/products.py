@@ -14,28 +14,29 @@ from numpy.typing import NDArray
 from mtlstruct._numba.decorators import fast_kernel, inner_kernel, kernel
 from mtlstruct._system import threads
 from mtlstruct.linear.design import BY_ENTRY, BY_SLOT, PREFETCH_DISTANCE, Design, prefetch
-from mtlstruct.linear.label_support import FEATURE_PREFETCH_DISTANCE, support_arrays
-from mtlstruct.linear.weight_layout import Floats
+from mtlstruct.linear.label_support import FEATURE_PREFETCH_DISTANCE, Floats, support_arrays
 
 
 def score(design: Design, weights: Floats, scale: NDArray[np.float64], out: NDArray[np.float32]) -> None:
     """Set out[row] = Σ scale_j · x · weights[id] over its entries: float32[rows, parts]."""
-    support = design.layout.support
-    scales = design.scales(scale)
-    rows = (design.ids, design.ptr, design.ragged, design.values)
-    by_attribute, real = design.blocks_by_attribute, len(design.values) > 0
+    support, by, values = design.layout.support, design.entry_blocks, design.values
+    scales = design.scales(scale) if support is not None else None
+    by_attribute, real = design.blocks_by_attribute, len(values) > 0
     if by_attribute:
         weights = (scale[design.layout.attribute_blocks][:, None] * weights).astype(np.float32)
     elif support is None:
         weights = np.asarray(weights, np.float32)  # one compiled kernel less
+    factors = scale if len(design.blocks) > 0 else None
 
     def work(span: tuple[int, int]) -> None:
         if by_attribute and not real:
             sum_rows(np.arange(*span), design.ids, design.ptr, weights, out[slice(*span)])
         elif support is None:
-            score_rows(*span, *rows, scales, weights, np.empty(weights.shape[1], np.float32), out)
+            total = np.empty(weights.shape[1], np.float32)
+            score_rows(None, *span, design.ids, design.ptr, values, factors, *by, weights, total, out)
         else:
-            score_supported_rows(*span, *rows, scales, *support_arrays(support), weights, out)
+            listed = (design.ids, design.ptr, design.ragged, values, scales)
+            score_supported_rows(*span, *listed, *support_arrays(support), weights, out)
 
     threads.in_order(work, threads.chunks(np.arange(design.rows + 1, dtype=np.int64)))
 
@@ -45,40 +46,28 @@ def count(design: Design, z: NDArray[np.float32], out: Floats) -> None:
 
     Every weight is written by one thread, in row order, so the bits do not depend on threads.
     """
-    if design.without_templates:
-        _count_by_attribute(design, z, out)
-        return
     layout, slots = design.layout, len(design.blocks)
-    cuts = np.linspace(0, slots, min(slots, 16) + 1).astype(int)
-    spans = list(pairwise(cuts.tolist())) if design.slots_aligned else [(0, 0)]
+    if design.without_templates:  # each thread has a range of attributes with about as many entries
+        shares = np.linspace(0, int(design.ptr[-1]), threads.get_threads() + 1)[1:-1]
+        cuts = np.searchsorted(design.attribute_ptr, shares)
+        spans = [(0, 0, *cut) for cut in pairwise([0, *cuts.tolist(), layout.attributes])]
+    elif design.slots_aligned:
+        cuts = np.linspace(0, slots, min(slots, 16) + 1).astype(int)
+        spans = [(*cut, 0, layout.n_own_rows) for cut in pairwise(cuts.tolist())]
+    else:
+        spans = [(0, 0, 0, layout.n_own_rows)]
     rows = (design.ids, design.ptr, design.values)
 
-    def work(span: tuple[int, int]) -> None:
+    def work(span: tuple[int, int, int, int]) -> None:
         if layout.support is None:
-            _count(*span, *rows, z, out, layout.n_own_rows)
+            first, last, lowest, highest = span
+            _count(first, last, lowest or None, highest, *rows, z, out)  # None: one comparison less
         else:
-            _count_supported(*span, 0, layout.attributes, *rows, *support_arrays(layout.support), z, out)
+            _count_supported(*span, *rows, *support_arrays(layout.support), z, out)
 
     threads.in_order(work, spans)
     if layout.singletons is not None:
         out[layout.n_own_rows : layout.null_row, : z.shape[1]] += z
-
-
-def _count_by_attribute(design: Design, z: NDArray[np.float32], out: Floats) -> None:
-    """Add Aᵀ·z; each thread has a range of attributes with about as many entries."""
-    ptr, support = design.attribute_ptr, design.layout.support
-    shares = np.linspace(0, int(design.ptr[-1]), threads.get_threads() + 1)[1:-1]
-    cuts = np.unique(np.concatenate([[0], np.searchsorted(ptr, shares), [len(ptr) - 1]]))
-    by_attribute = design.by_attribute if support is None else None  # before threads need it
-
-    def work(span: tuple[int, int]) -> None:
-        if by_attribute is not None:
-            _count_attributes(*span, ptr, *by_attribute, z, out)
-        else:
-            rows = (design.ids, design.ptr, design.values)
-            _count_supported(0, 0, *span, *rows, *support_arrays(support), z, out)
-
-    threads.in_order(work, list(pairwise(cuts.tolist())))
 
 
 def squared_norms(designs: Sequence[Design], weights: Sequence[Floats], m: int) -> NDArray[np.float64]:
@@ -87,15 +76,10 @@ def squared_norms(designs: Sequence[Design], weights: Sequence[Floats], m: int) 
     def norm(kind: int, first: int, last: int) -> float:
         singletons = designs[kind].layout.singletons
         if singletons is not None:
-            return squared_norm(weights[kind], singletons.row_of[first:last])
-        return squared_norm(weights[kind][first:last])
+            return float(_squared_norm(weights[kind], singletons.row_of[first:last]))
+        return float(_squared_norm(weights[kind][first:last], None))
 
     return _over_blocks(norm, designs, m)
-
-
-def squared_norm(weights: Floats, rows: NDArray[np.int32] | None = None) -> float:
-    """Return the sum of squares of some rows (None: all), the same in any order."""
-    return float(_squared_norm(weights, rows))
 
 
 def absolute_sums(designs: Sequence[Design], weights: Sequence[Floats], m: int) -> NDArray[np.float64]:
@@ -134,8 +118,8 @@ def score_some_rows(
     if scale is None and width == 1 and len(design.values) == 0:
         sum_rows(rows, design.ids, design.ptr, weights, out)
     else:
-        blocks = design.entry_blocks if scale is not None else (BY_SLOT, design.blocks)
-        _score_rows(rows, design.ids, design.ptr, design.values, scale, *blocks, weights, out)
+        entries = design.ids, design.ptr, design.values, scale, *design.entry_blocks
+        score_rows(rows, 0, len(rows), *entries, weights, np.empty(weights.shape[1], np.float32), out)
     return out
 
 
@@ -156,28 +140,36 @@ def add_scaled_rows(
 # ---------------------------------------------------------------- kernels
 
 
+@inner_kernel
+def _block_index(by, slot, entry, attribute):
+    """Return where the template of an entry is listed (Design.entry_blocks)."""
+    return slot if by == BY_SLOT else (entry if by == BY_ENTRY else np.int64(attribute))
+
+
 @fast_kernel
-def score_rows(first, last, ids, ptr, ragged, values, scales, weights, total, out):
+def score_rows(rows, first, last, ids, ptr, values, scale, by, blocks, weights, total, out):
+    """Set out[r] = Σ scale_j · x · weights[id] over row rows[r] (None: r), first ≤ r < last."""
     width = weights.shape[1]
     real = len(values) > 0
-    scaled = len(scales) > 0
-    for row in range(first, last):
+    for r in range(first, last):
+        row = r if rows is None else rows[r]
         start = ptr[row]
         size = ptr[row + 1] - start
         entry = ids[start : start + size + PREFETCH_DISTANCE]
-        at = start if ragged else 0
         for y in range(width):
             total[y] = 0
         for k in range(size):
             prefetch(weights, np.int64(entry[k + PREFETCH_DISTANCE]))
             u = weights[np.uint64(entry[k])]
-            x = scales[at + k] if scaled else np.float32(1)
+            x = np.float32(1)
+            if scale is not None:
+                x = np.float32(scale[blocks[_block_index(by, k, start + k, entry[k])]])
             if real:
                 x *= values[start + k]
             for y in range(width):
                 total[y] += x * np.float32(u[y])
         for y in range(out.shape[1]):
-            out[row, y] = total[y]
+            out[r, y] = total[y]
 
 
 @fast_kernel
@@ -193,7 +185,7 @@ def sum_rows(rows, ids, ptr, w, out):
 
 
 @fast_kernel
-def _count(first, last, ids, ptr, values, z, out, n_own_rows):
+def _count(first, last, lowest, highest, ids, ptr, values, z, out):
     width = min(z.shape[1], out.shape[1])
     real = len(values) > 0
     for row in range(len(ptr) - 1):
@@ -208,31 +200,20 @@ def _count(first, last, ids, ptr, values, z, out, n_own_rows):
         entry = ids[low : high + PREFETCH_DISTANCE]
         for k in range(high - low):
             prefetch(out, np.int64(entry[k + PREFETCH_DISTANCE]))
-            if entry[k] >= n_own_rows:
+            if entry[k] >= highest:
                 continue
+            if lowest is not None:  # noqa: SIM102 (numba drops this branch if lowest is None)
+                if entry[k] < lowest:
+                    continue
             u = out[np.uint64(entry[k])]
             x = values[low + k] if real else np.float32(1)
             for y in range(width):
                 u[y] += x * z[row, y]
 
 
-@fast_kernel
-def _count_attributes(first, last, ptr, rows, values, z, out):
-    width = min(z.shape[1], out.shape[1])
-    real = len(values) > 0
-    for a in range(first, last):
-        u = out[a]
-        for k in range(ptr[a], ptr[a + 1]):
-            prefetch(z, np.int64(rows[k + PREFETCH_DISTANCE]))
-            x = values[k] if real else np.float32(1)
-            v = z[np.uint64(rows[k])]
-            for y in range(width):
-                u[y] += x * v[y]
-
-
 @kernel
 def _squared_norm(weights, rows):
-    """Sum the squares of rows by Neumaier's compensated summation."""
+    """Sum the squares of some rows (None: all) by Neumaier's compensated summation."""
     total, rest = 0.0, 0.0
     for k in range(len(weights) if rows is None else len(rows)):
         if rows is None:
@@ -297,34 +278,6 @@ def _count_supported(first, last, lowest, highest, ids, ptr, values, support_ptr
             a = np.uint64(entry[k])
             for f in range(support_ptr[a, 0], support_ptr[a + np.uint64(1), 0]):
                 out[f, 0] += x * z[row, label[f, 0]]
-
-
-@inner_kernel
-def _block_index(by, slot, entry, attribute):
-    """Return where the template of an entry is listed (Design.entry_blocks)."""
-    return slot if by == BY_SLOT else (entry if by == BY_ENTRY else np.int64(attribute))
-
-
-@fast_kernel
-def _score_rows(rows, ids, ptr, values, scale, by, blocks, weights, out):
-    width = out.shape[1]
-    real = len(values) > 0
-    for r in range(len(rows)):
-        start = ptr[rows[r]]
-        size = ptr[rows[r] + 1] - start
-        entry = ids[start : start + size + PREFETCH_DISTANCE]
-        for y in range(width):
-            out[r, y] = 0
-        for k in range(size):
-            prefetch(weights, np.int64(entry[k + PREFETCH_DISTANCE]))
-            u = weights[np.uint64(entry[k])]
-            x = np.float32(1)
-            if scale is not None:
-                x = np.float32(scale[blocks[_block_index(by, k, start + k, entry[k])]])
-            if real:
-                x *= values[start + k]
-            for y in range(width):
-                out[r, y] += x * np.float32(u[y])
 
 
 @fast_kernel

@@ -15,10 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mtlstruct._system import threads
-from mtlstruct.linear.label_support import LabelSupport
-
-Floats = NDArray[np.floating]
-Integers = NDArray[np.integer]
+from mtlstruct.linear.label_support import Floats, Integers, LabelSupport
 
 
 @dataclass(frozen=True)
@@ -59,6 +56,11 @@ class WeightLayout:
     def attributes(self) -> int:
         """Number of attributes, without the null attribute."""
         return int(self.block_ptr[-1])
+
+    @property
+    def id_type(self) -> type[np.integer]:
+        """The type of attributes in A."""
+        return np.int32 if self.attributes < np.iinfo(np.int32).max else np.int64
 
     @property
     def null_row(self) -> int:

@@ -6,8 +6,9 @@ Predictions do not change.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -81,18 +82,45 @@ class CalibrationReport:
         )
 
 
+class GoldProbabilities(NamedTuple):
+    """Probabilities of some sentences of labelled data.
+
+    losses      −ln p(gold labels), of sentences with known labels only
+    token       ln p(gold label), of tokens with a known label
+    confidence  the probability of the best label of each token
+    right       whether it is the gold label
+    """
+
+    losses: Floats
+    token: Floats
+    confidence: Floats
+    right: NDArray[np.bool_]
+
+
+def gold_probabilities(lattice: Lattice, gold: Outputs, temperature: float) -> GoldProbabilities:
+    """Return the probabilities of a lattice that a calibration report measures."""
+    best, marginals = lattice.best(), lattice.marginals(temperature)
+    token = np.log(np.maximum(marginals.chosen(np.maximum(gold, 0))[gold >= 0], MIN_PROBABILITY))
+    scores = lattice.evaluate(np.maximum(gold, 0))
+    scores[scores < IMPOSSIBLE] = -np.inf
+    losses = np.maximum(marginals.log_partition - scores / temperature, 0.0)
+    return GoldProbabilities(losses[_known(lattice, gold)], token, marginals.chosen(best), best == gold)
+
+
 def calibration_report(
     lattice: Lattice, gold: Outputs, temperature: float, *, calibrated: bool = True
 ) -> CalibrationReport:
     """Measure the probabilities of a lattice against gold, int32[T], negative if unknown."""
-    best, marginals = lattice.best(), lattice.marginals(temperature)
-    token = np.log(np.maximum(marginals.chosen(np.maximum(gold, 0))[gold >= 0], MIN_PROBABILITY))
-    sentences = _known(lattice, gold)
-    scores = lattice.evaluate(np.maximum(gold, 0))
-    scores[scores < IMPOSSIBLE] = -np.inf
-    losses = np.maximum(marginals.log_partition - scores / temperature, 0.0)
-    found = reliability(marginals.chosen(best), best == gold)
-    return CalibrationReport(temperature, _mean(losses[sentences]), _mean(-token), found, calibrated)
+    return report_of([gold_probabilities(lattice, gold, temperature)], temperature, calibrated=calibrated)
+
+
+def report_of(
+    found: Sequence[GoldProbabilities], temperature: float, *, calibrated: bool = True
+) -> CalibrationReport:
+    """Measure the probabilities of labelled data in parts."""
+    losses, token, confidence, right = map(np.concatenate, zip(*found, strict=True))
+    bins = reliability(confidence, right)
+    return CalibrationReport(temperature, _mean(losses), _mean(-token), bins, calibrated)
 
 
 def fit_temperature(lattice: Lattice, gold: Outputs) -> float:

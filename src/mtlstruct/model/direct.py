@@ -18,7 +18,7 @@ from mtlstruct.features.direct import DictEncoder, Entries, RowEncoder, first_at
 from mtlstruct.features.index import FeatureIndex
 from mtlstruct.features.vocabulary import ABSENT
 from mtlstruct.features.weight_rows import WeightRows
-from mtlstruct.linear.design import PREFETCH_DISTANCE
+from mtlstruct.linear.design import BY_SLOT, PREFETCH_DISTANCE
 from mtlstruct.linear.label_support import support_arrays
 from mtlstruct.linear.products import score_rows, score_supported_rows
 from mtlstruct.model.lattice import Lattice
@@ -85,8 +85,10 @@ class DirectScorer:
 
         WeightRows are made after as many tokens as repay it.
         """
-        encoder = self._encoder
+        encoder, columns = self._encoder, corpus.columns
         if not isinstance(encoder, RowEncoder) or not encoder.simple or self._support[0] is not None:
+            return None
+        if not len(corpus) or not all(c.ptr is None and c.ids.min(initial=0) >= 0 for c in columns):
             return None
         size = self._structure.labels * sum(len(map_) - 1 for map_ in encoder.node_maps)
         self._tokens += corpus.tokens
@@ -149,11 +151,11 @@ def _add_node_scores(ids, sizes, values, weights, support_ptr, support_labels, o
             entry[at] = a
             if len(value) > 0:
                 value[at] = values[k]
-    scales = np.empty(0, np.float32)
     if support_ptr is None:
-        work = np.empty(weights.shape[1], np.float32)
-        score_rows(0, tokens, entry, ptr, True, value, scales, weights, work, out)
+        blocks, work = np.empty(0, np.int32), np.empty(weights.shape[1], np.float32)
+        score_rows(None, 0, tokens, entry, ptr, value, None, BY_SLOT, blocks, weights, work, out)
     else:
+        scales = np.empty(0, np.float32)
         score_supported_rows(
             0, tokens, entry, ptr, True, value, scales, support_ptr, support_labels, weights, out
         )

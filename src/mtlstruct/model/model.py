@@ -207,21 +207,16 @@ class Model:
             return self._as_valid(joined(found), constraints)
         corpus = self.observed(X if isinstance(X, Corpus) else self._data(X).corpus)
         with self._small_work(corpus.tokens, sum(len(column.ids) for column in corpus.columns)):
-            return self._as_valid(self._lattice(corpus), constraints)
+            lattice = None if self._direct is None else self._direct.corpus_lattice(corpus)
+            if lattice is None:
+                parts, rows = self.index.score(corpus, self.structure.sites(corpus.ptr), self.weights)
+                lattice = Lattice(self.structure, parts, rows, corpus.ptr)
+            return self._as_valid(lattice, constraints)
 
     def _small_work(self, tokens: int, entries: int = 0) -> AbstractContextManager[None]:
         """Return a context for kernels that score so many tokens; for trees they are compiled."""
         labels = self.structure.labels or math.inf
         return small_work(max(tokens * len(self.index.templates), entries) * labels)
-
-    def _lattice(self, corpus: Corpus) -> Lattice:
-        plain = all(c.ptr is None and c.ids.min(initial=0) >= 0 for c in corpus.columns)
-        if len(corpus) and plain and not self.takes_dicts and self._direct is not None:
-            direct = self._direct.corpus_lattice(corpus)
-            if direct is not None:
-                return direct
-        parts, rows = self.index.score(corpus, self.structure.sites(corpus.ptr), self.weights)
-        return Lattice(self.structure, parts, rows, corpus.ptr)
 
     def observed(self, corpus: Corpus) -> Corpus:
         """Return the columns that templates refer to: of the data and of the first pass, if any.
@@ -314,14 +309,11 @@ class Model:
     @cached_property
     def _direct(self) -> DirectScorer | None:
         """The scorer of single sentences; None if the structure or a template needs a corpus."""
-        if type(self.structure) is not SequenceStructure or not isinstance(self.index, FeatureIndex):
+        index, structure, encoder = self.index, self.structure, None
+        if type(structure) is not SequenceStructure or isinstance(index, ArcIndex) or self.first is not None:
             return None
-        if self.first is not None:
-            return None
-        encoder = direct_encoder(self.index, self.columns, self.names, self.takes_dicts, self.groups)
-        if encoder is None:
-            return None
-        return DirectScorer(self.structure, self.index, self.weights, encoder)
+        encoder = direct_encoder(index, self.columns, self.names, self.takes_dicts, self.groups)
+        return None if encoder is None else DirectScorer(structure, index, self.weights, encoder)
 
     def _directly(self, X: Any, infer: Callable[[DirectScorer, Any], Any]) -> list[Any] | None:
         """Return what is inferred for each of a few sentences, None if X needs a corpus."""
@@ -339,20 +331,17 @@ class Model:
         except (Unusual, TypeError):  # TypeError: a cell that cannot be a key of a dict
             return None
 
-    def _best(self, scorer: DirectScorer, sentence: Any) -> list[int]:
+    def _best(self, scorer: DirectScorer, sentence: Any) -> Any:
         """Return the best labels of a sentence."""
         if self.conversion is None or not len(sentence):
             return scorer.best(sentence)
-        found: list[int] = self._as_valid(scorer.lattice(sentence)).best().tolist()
-        return found
+        return self._as_valid(scorer.lattice(sentence)).best().tolist()
 
-    def _marginals(self, scorer: DirectScorer, sentence: Any) -> list[list[float]]:
+    def _marginals(self, scorer: DirectScorer, sentence: Any) -> Any:
         """Return the probability of each label of each token of a sentence."""
         if not len(sentence):
             return []
-        lattice = self._as_valid(scorer.lattice(sentence))
-        found: list[list[float]] = lattice.marginals(self.temperature).node.tolist()
-        return found
+        return self._as_valid(scorer.lattice(sentence)).marginals(self.temperature).node.tolist()
 
     def _as_valid(self, lattice: Lattice, constraints: Constraints | None = None) -> Lattice:
         """Return the lattice without sequences that a constraint or the label scheme forbids."""

@@ -24,7 +24,7 @@ from mtlstruct.formats.segmented import TAGS
 from mtlstruct.linear.label_support import LabelSupport
 from mtlstruct.model.context import COLUMNS
 from mtlstruct.model.model import Index, Model
-from mtlstruct.structures import STRUCTURES, Structure, TreeStructure, structures_of
+from mtlstruct.structures import STRUCTURES, TreeStructure, structures_of
 from mtlstruct.structures.schemes import SCHEMES, Conversion
 from mtlstruct.templates import TemplateSet
 
@@ -104,9 +104,9 @@ def _model(
     learned = len(_load_conversion(facts, labels) or labels)
     structure = STRUCTURES[header["structure"]](learned)
     require(bool(labels) or isinstance(structure, TreeStructure), "no labels")
-    templates = TemplateSet.parse(
-        header["templates"], path="the model's templates", lists=_load_lists(header)
-    ).resolved(_load_names(facts) if columns is None else columns)
+    lists = {name: tuple(entries) for name, entries in header.get("lists", {}).items()}
+    templates = TemplateSet.parse(header["templates"], path="the model's templates", lists=lists)
+    templates = templates.resolved(facts.get("names", []) if columns is None else columns)
     if facts.get("share_identical"):
         templates = templates.shared()
     live = tuple(header["live"])
@@ -119,13 +119,19 @@ def _model(
     if facts.get("label_support") == "seen":
         index = load_support(arrays, index, next(iter(kind_of.values())), learned)
     index.templates.check_columns(facts["columns"])
+    shapes = [
+        (attributes_of(index, kind) + 1, width)
+        for kind, width in zip(kind_of.values(), structure.widths(), strict=True)
+    ]
+    if isinstance(index, FeatureIndex) and index.support is not None:
+        shapes[0] = index.support.features + 1, 1
     model = Model(
         structure=structure,
         labels=labels,
         templates=templates,
         live=live,
         index=index,
-        weights=_load_weights(arrays, index, structure),
+        weights=tuple(_checked_weights(arrays[f"weights/{n}"], shape) for n, shape in enumerate(shapes)),
         mu=vector(arrays["templates/mu"], len(templates), np.float64),
         norm=vector(arrays["templates/norm"], len(templates), np.float64),
         features=vector(arrays["templates/features"], len(templates), np.int64),
@@ -156,7 +162,7 @@ def _load_stages(
         require(not set(STAGES) & set(header[name]), "a stage of a model has no other stage")
         inside = f"{name}/"
         own = {n.removeprefix(inside): array for n, array in arrays.items() if n.startswith(inside)}
-        found[name] = _model(header[name], own, _load_names(facts) if name == "relations" else None)
+        found[name] = _model(header[name], own, facts.get("names", []) if name == "relations" else None)
     if (second := found.get("relations")) is not None:
         require(facts["task"] == "dependency" and second.alone, "a second stage is for classes of arcs")
         second.templates.check_columns(facts["columns"])
@@ -183,39 +189,20 @@ def _checked_facts(header: dict[str, Any]) -> dict[str, Any]:
     require(isinstance(groups, dict) and _are_strings([*groups.values()]), "groups of keys must be strings")
     nested = facts.get("nested")
     require(nested is None or _are_strings(nested), "nested names must be strings")
+    names, lists = facts.get("names", []), header.get("lists", {})
+    known = _are_strings(names) and len(names) in (0, columns)
+    require(known, "names of columns must be a list of strings")
+    known = isinstance(lists, dict) and all(map(_are_strings, lists.values()))
+    require(known, "lists must be an object of lists of strings")
     positive = type(temperature) in (int, float) and 0 < temperature < math.inf
     require(positive, "the temperature must be a positive number")
     return facts
 
 
-def _load_names(facts: dict[str, Any]) -> list[str]:
-    names = facts.get("names", [])
-    known = _are_strings(names) and len(names) in (0, facts["columns"])
-    require(known, "names of columns must be a list of strings")
-    return list(names)
-
-
-def _load_lists(header: dict[str, Any]) -> dict[str, tuple[str, ...]]:
-    lists = header.get("lists", {})
-    known = isinstance(lists, dict) and all(map(_are_strings, lists.values()))
-    require(known, "lists must be an object of lists of strings")
-    return {name: tuple(entries) for name, entries in lists.items()}
-
-
-def _load_weights(
-    arrays: dict[str, NDArray[Any]], index: Index, structure: Structure
-) -> tuple[NDArray[np.float32], ...]:
-    out = []
-    kinds = [site.kind for site in structure.sites(np.array([0, 1], np.int64))]
-    for n, (kind, width) in enumerate(zip(kinds, structure.widths(), strict=True)):
-        shape = (attributes_of(index, kind) + 1, width)
-        if n == 0 and isinstance(index, FeatureIndex) and index.support is not None:
-            shape = (index.support.features + 1, 1)
-        weights = arrays[f"weights/{n}"]
-        require(weights.dtype == np.float32 and weights.shape == shape, "weights of a wrong shape")
-        require(bool(np.isfinite(weights).all()), "weights that are not finite")
-        out.append(weights)
-    return tuple(out)
+def _checked_weights(weights: NDArray[Any], shape: tuple[int, int]) -> NDArray[np.float32]:
+    require(weights.dtype == np.float32 and weights.shape == shape, "weights of a wrong shape")
+    require(bool(np.isfinite(weights).all()), "weights that are not finite")
+    return weights
 
 
 def index_arrays(index: Index) -> dict[str, NDArray[Any]]:
@@ -243,17 +230,17 @@ def load_index(found: Arrays, templates: TemplateSet, kind_of: Mapping[str, str]
 
 def load_support(found: Arrays, index: Index, kind: str, width: int) -> FeatureIndex:
     """Return the index with the labels for which attributes of its first kind have weights."""
-    require(isinstance(index, FeatureIndex), "arcs have no labels")
-    assert isinstance(index, FeatureIndex)
+    if not isinstance(index, FeatureIndex):
+        raise ModelFileError("arcs have no labels")
     attributes = attributes_of(index, kind)
     ptr = vector(found["support/ptr"], attributes + 2, np.int64)
-    labels = array_of(found["support/labels"], np.int32)
+    labels = vector(found["support/labels"], None, np.int32)
     require(ptr[0] == 0 and ptr[-2] == ptr[-1] == len(labels), "labels of attributes out of place")
     require(bool((np.diff(ptr) >= 0).all()), "labels of attributes out of place")
     _check_range(labels, width)
-    inside = np.ones(len(labels), np.bool_)
-    inside[ptr[:-2][np.diff(ptr[:-1]) > 0]] = False  # the first label of an attribute has no predecessor
-    require(bool((np.diff(labels, prepend=0)[inside] > 0).all()), "labels of an attribute do not rise")
+    attribute = np.repeat(np.arange(attributes + 1), np.diff(ptr))
+    rises = np.diff(attribute * np.int64(width) + labels) > 0
+    require(bool(rises.all()), "labels of an attribute do not rise")
     return replace(index, support=LabelSupport(ptr, labels, width))
 
 
@@ -286,7 +273,7 @@ def _load_tokens(
     tables = []
     for n, join in enumerate(plan.joins):
         pairs, slots = arrays[f"joins/{n}/pairs"], arrays[f"joins/{n}/slots"]
-        table = PairTable(array_of(pairs, np.int64), array_of(slots, np.int32))
+        table = PairTable(vector(pairs, None, np.int64), vector(slots, None, np.int32))
         _check_slots(table.slots, len(table))
         _check_range(table.left(), counts[join.left])
         _check_range(table.right(), counts[join.stream])
@@ -300,9 +287,9 @@ def _load_tokens(
 
 
 def _load_vocabulary(arrays: Arrays, n: int) -> Vocabulary:
-    blob = array_of(arrays[f"streams/{n}/bytes"], np.uint8)
-    ptr = array_of(arrays[f"streams/{n}/ptr"], np.int64)
-    slots = array_of(arrays[f"streams/{n}/slots"], np.int32)
+    blob = vector(arrays[f"streams/{n}/bytes"], None, np.uint8)
+    ptr = vector(arrays[f"streams/{n}/ptr"], None, np.int64)
+    slots = vector(arrays[f"streams/{n}/slots"], None, np.int32)
     require(len(ptr) >= 1 and ptr[0] == 0 and ptr[-1] == len(blob), "vocabulary offsets do not fit its text")
     require(bool(np.all(np.diff(ptr) >= 0)), "vocabulary offsets fall")
     _check_slots(slots, len(ptr) - 1)
@@ -326,7 +313,7 @@ def _load_arcs(found: Arrays, templates: TemplateSet, normalize: str, sizes: NDA
     words = _load_tokens(found, slots, ("node",) * len(slots), normalize, word_sizes)
     table = found["arcs/table"]
     require(table.dtype == np.int64 and table.ndim == 2, "expected a table of int64")
-    index = ArcIndex(templates, words, table, array_of(found["arcs/first"], np.int64), sizes)
+    index = ArcIndex(templates, words, table, vector(found["arcs/first"], None, np.int64), sizes)
     _check_tables(index)
     return index
 
@@ -360,15 +347,10 @@ def _check_records(records: NDArray[np.int64], size: int) -> None:
     require(bool((start >= 0).all() and (start + ones <= size).all()), "attribute out of range")
 
 
-def array_of(array: NDArray[Any], dtype: Any) -> NDArray[Any]:
-    """Return the array; raise unless it is a vector of that type."""
+def vector(array: NDArray[Any], length: int | None, dtype: Any) -> NDArray[Any]:
+    """Return the array; raise unless it is a finite vector of that type, and length if given."""
     require(array.dtype == dtype and array.ndim == 1, f"expected a vector of {np.dtype(dtype)}")
-    return array
-
-
-def vector(array: NDArray[Any], length: int, dtype: Any) -> NDArray[Any]:
-    """Return the array; raise unless it is a finite vector of that type and length."""
-    require(len(array_of(array, dtype)) == length, f"expected {length} entries, got {len(array)}")
+    require(length in (None, len(array)), f"expected {length} entries, got {len(array)}")
     require(dtype != np.float64 or bool(np.isfinite(array).all()), "numbers that are not finite")
     return array
 

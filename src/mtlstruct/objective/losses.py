@@ -7,7 +7,7 @@ be symmetric.
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -30,15 +30,6 @@ class Cost(Protocol):
 
 @dataclass(frozen=True)
 class Hamming:
-    """One for every wrong position."""
-
-    def table(self, choices: Sequence[str]) -> NDArray[np.float32]:
-        """Ones off the diagonal."""
-        return 1 - np.eye(len(choices), dtype=np.float32)
-
-
-@dataclass(frozen=True)
-class WeightedHamming:
     """Cost of a wrong position: the weight of its gold label, one where none is given."""
 
     weights: LossWeights = ()
@@ -51,7 +42,8 @@ class WeightedHamming:
                 known = ", ".join(choices[:20]) + (" …" if len(choices) > 20 else "")
                 raise IncompatibleError(f"a weight for the unknown label {label!r}: expected one of {known}")
             cost[label] = weight
-        return Hamming().table(choices) * np.array([cost[y] for y in choices], np.float32)[:, None]
+        rows = np.array([cost[y] for y in choices], np.float32)[:, None]
+        return (1 - np.eye(len(choices), dtype=np.float32)) * rows
 
 
 @dataclass(frozen=True)
@@ -72,10 +64,6 @@ class Loss:
 
 
 HINGE, LOG = Loss(0.0, 1.0), Loss(1.0, 0.0)
-
-
-COSTS: dict[str, Callable[..., Cost]] = {"hamming": Hamming, "weighted-hamming": WeightedHamming}
-"""Costs by name."""
 
 
 def tabulate(cost: Cost, choices: Sequence[str]) -> NDArray[np.float32]:
@@ -99,7 +87,11 @@ def parse_weights(text: str) -> LossWeights:
         pair = re.compile(r"(.+?)=([^=,]+)(,|$)").match(text, at)
         if pair is None:
             raise MtlError(f"expected LABEL=WEIGHT pairs with commas between them, got {text[at:]!r}")
-        label, weight = pair[1], _number(pair[2])
+        label = pair[1]
+        try:
+            weight = float(pair[2])
+        except ValueError:
+            weight = math.nan
         if not math.isfinite(weight):
             raise MtlError(f"expected a number as the weight of {label!r}, got {pair[2]!r}")
         if label in found:
@@ -107,10 +99,3 @@ def parse_weights(text: str) -> LossWeights:
         found[label] = weight
         at = pair.end()
     return tuple(found.items())
-
-
-def _number(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        return math.nan

@@ -86,28 +86,9 @@ class Regularizer:
 
 @dataclass(frozen=True)
 class L2(Regularizer):
-    """Ω(w) = ½ Σ_j ‖w_j‖²: structural SVMs, where every template has weight one."""
+    """Ω(w) = ½ Σ_j ‖w_j‖²/μ_j with fixed μ: 1 for structural SVMs, else a round of irw-crf."""
 
-    quadratic: ClassVar[bool] = True
-
-    def value(self, own: Norms) -> float:
-        return 0.5 * float(own @ own)
-
-    def conjugate(self, norms: Norms) -> float:
-        return 0.5 * float(norms @ norms)
-
-    def weights(self, own: Norms) -> Norms:
-        return np.ones_like(own)
-
-    def attained(self, norms: Norms) -> Norms:
-        return np.ones_like(norms)
-
-
-@dataclass(frozen=True, eq=False)
-class BlockL2(Regularizer):
-    """Ω(w) = ½ Σ_j ‖w_j‖²/μ_j with μ given: what a reweighted method minimises in one round."""
-
-    mu: Norms
+    mu: Norms | float = 1.0
     quadratic: ClassVar[bool] = True
 
     def value(self, own: Norms) -> float:
@@ -117,7 +98,9 @@ class BlockL2(Regularizer):
         return 0.5 * float(norms @ (norms * self.mu))
 
     def weights(self, own: Norms) -> Norms:
-        return self.mu
+        return np.asarray(np.ones_like(own) * self.mu)
+
+    attained = weights
 
 
 @dataclass(frozen=True)
@@ -208,7 +191,8 @@ class PBlock(Regularizer):
     p: float = 4 / 3
 
     def __post_init__(self) -> None:
-        _check_p(self.p)
+        if not 1 < self.p < np.inf:
+            raise MtlError(f"p must be greater than 1 and finite, got {self.p}: p = 1 is the method mtl")
 
     @property
     def q(self) -> float:
@@ -256,7 +240,7 @@ class Mixed(Regularizer):
     sparse: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        _check_p(self.p)
+        PBlock(self.p)  # checks p
 
     @property
     def block(self) -> PBlock:
@@ -320,11 +304,6 @@ class GroupLasso(Regularizer):
     def weights(self, own: Norms) -> Norms:
         """Return μ_j = 2‖w_j‖, where ½‖w‖ ≤ ½‖w‖²/μ + μ/8 is an equality."""
         return 2 * own
-
-
-def _check_p(p: float) -> None:
-    if not 1 < p < np.inf:
-        raise MtlError(f"p must be greater than 1 and finite, got {p}: p = 1 is the method mtl")
 
 
 def _norm(x: Norms, p: float) -> float:

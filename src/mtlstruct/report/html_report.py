@@ -53,12 +53,11 @@ def report_of(
     if trace is not None and not trace.is_of(model):
         raise IncompatibleError(f"{log} is the log of another training than that of this model")
     assessment = None if data is None else task_of(model.task).assess(model, data, source)
-    return make_report(model, name=name, trace=trace, assessment=assessment)
+    return report_page(report_figures(model, name=name, trace=trace, assessment=assessment))
 
 
-def make_report(model: Model, **given: Any) -> web.Page:
-    """Return the report of a model; the arguments are those of `report_figures`."""
-    figures = report_figures(model, **given)
+def report_page(figures: dict[str, Any]) -> web.Page:
+    """Return the report with these figures."""
     styles, scripts = ["base.css", "report.css"], ["base.js", "charts.js", "tables.js", "report.js"]
     return web.page(f"{figures['name']} · mtlstruct", figures, styles=styles, scripts=scripts)
 
@@ -97,7 +96,6 @@ def _stage(model: Model, passes: list[dict[str, Any]]) -> dict[str, Any]:
     count = FEATURES_PER_LABEL if len(model.labels) <= MAX_LABELS else 1
     weights = model.template_weights()
     listed = [weight.index for weight in weights if weight.features][:LISTED_TEMPLATES]
-    features = [(j, top_features(model, j, count)) for j in listed]
     return {
         "facts": {key: model.facts.get(key) for key in FACTS},
         "labels": list(model.learned_labels),
@@ -109,7 +107,8 @@ def _stage(model: Model, passes: list[dict[str, Any]]) -> dict[str, Any]:
         ],
         "passes": [{name: record.get(name) for name in PASS_FIGURES} for record in passes],
         "features": [
-            {"index": j, "list": [[f.text, f.part, f.weight] for f in some]} for j, some in features
+            {"index": j, "list": [[f.text, f.part, f.weight] for f in top_features(model, j, count)]}
+            for j in listed
         ],
     }
 
@@ -166,20 +165,17 @@ def _most_confused(confusion: dict[str, Any]) -> dict[str, Any]:
 
 def explanation_page(title: str, unit: str, found: Iterable[tuple[dict[str, Any], Tree | None]]) -> web.Page:
     """Return the page of sentences (or another `unit`): records of `explain --json`, and trees."""
-    return web.page(
-        title,
-        {
-            "title": title,
-            "unit": unit,
-            "sentences": [record | {"tree": _tree(tree)} for record, tree in found],
-        },
-        styles=["base.css", "tree.css", "explain.css"],
-        scripts=["base.js", "explain.js"],
-    )
-
-
-def _tree(tree: Tree | None) -> dict[str, Any] | None:
-    if tree is None:
-        return None
-    counts = {"wrong": len(tree.missed), "mislabelled": len(tree.mislabelled), "words": len(tree.words)}
-    return {"drawing": tree_svg(tree), "gold": None if tree.gold is None else counts}
+    sentences: list[dict[str, Any]] = []
+    for record, tree in found:
+        sentences.append(record | {"tree": None})
+        if tree is not None:
+            counts = {
+                "wrong": len(tree.missed),
+                "mislabelled": len(tree.mislabelled),
+                "words": len(tree.words),
+            }
+            known = None if tree.gold is None else counts
+            sentences[-1]["tree"] = {"drawing": tree_svg(tree), "gold": known}
+    figures = {"title": title, "unit": unit, "sentences": sentences}
+    styles, scripts = ["base.css", "tree.css", "explain.css"], ["base.js", "explain.js"]
+    return web.page(title, figures, styles=styles, scripts=scripts)

@@ -27,12 +27,16 @@ def model_card(figures: dict[str, Any]) -> str:
     names = ", ".join(map(_code, labels[:LISTED_LABELS]))
     more = f" and {len(labels) - LISTED_LABELS} more" if len(labels) > LISTED_LABELS else ""
     took = "" if run.get("seconds") is None else f"{run['seconds']:.1f} s,"
+    data, train = "", (run.get("files") or {}).get("train")
+    if facts["tokens"] is not None:
+        size = f"{facts['sentences']:,} sentences, {facts['tokens']:,} tokens, {facts['columns']} columns"
+        data = f"{_code(train)}: {size}" if train else size
     rows = {
         "task": figures["task"],
         "labels": f"{len(labels)}: {names}{more}" if labels else "",
         "method": method,
         "duality gap": "" if facts["gap"] is None else f"{facts['gap']:.2%}",
-        "training data": _data(facts, run),
+        "training data": data,
         "templates": f"{sizes['kept']:,} of {sizes['templates']:,} kept",
         "features": f"{sizes['features']:,}",
         "file": "" if sizes["file"] is None else f"{sizes['file'] / 1e6:.2f} MB",
@@ -71,14 +75,6 @@ def _limits(figures: dict[str, Any]) -> list[str]:
         if calibrated
         else "Probabilities are not calibrated: do not use them before `mtlstruct calibrate`.",
     ]
-
-
-def _data(facts: dict[str, Any], run: dict[str, Any]) -> str:
-    if facts["tokens"] is None:
-        return ""
-    train = (run.get("files") or {}).get("train")
-    size = f"{facts['sentences']:,} sentences, {facts['tokens']:,} tokens, {facts['columns']} columns"
-    return f"{_code(train)}: {size}" if train else size
 
 
 def _scores(row: dict[str, Any]) -> list[str]:

@@ -58,28 +58,18 @@ def print_settings(search: Search) -> None:
     found, score = search.findings, search.score
     scores = list(dict.fromkeys([*(name for name in SCORES if name in found[0].results[0]["scores"]), score]))
     with_p = any(finding.options.p is not None for finding in found)
-    schemes = any(finding.options.scheme != "keep" for finding in found)
-    titles = ["c", *scores, "±", "gap", "passes", "templates", "seconds"]
-    words = ["", "method", "loss", *["scheme"] * schemes]
-    table = plain_table(words, ["p", *titles] if with_p else titles)
+    schemes = ["scheme"] * any(finding.options.scheme != "keep" for finding in found)
+    titles = [*["p"] * with_p, "c", *scores, "±", "gap", "passes", "templates", "seconds"]
+    table = plain_table(["", "method", "loss", *schemes], titles)
     for finding in found:
-        chosen = finding is search.chosen
-        p = finding.options.p
-        cells = [
-            "*" if chosen else "" if finding.complete else "…",
-            finding.options.method,
-            finding.options.loss_name,
-            *([finding.options.scheme] * schemes),
-            *([] if not with_p else ["" if p is None else f"{p:.4g}"]),
-            f"{finding.options.c_value:g}",
-            *(f"{finding.mean(name):.2f}" for name in scores),
-            f"{search.error(finding):.2f}",
-            f"{finding.mean('gap'):.2%}",
-            f"{finding.mean('passes'):.3g}",
-            f"{finding.mean('active_templates'):.4g}",
-            f"{finding.mean('seconds'):.1f}",
-        ]
-        table.add_row(*cells, style="bold" if chosen else "" if finding.complete else "dim")
+        chosen, options, mean = finding is search.chosen, finding.options, finding.mean
+        row = ["*" if chosen else "" if finding.complete else "…", options.method, options.loss_name]
+        row += [options.scheme for _ in schemes]
+        row += ["" if options.p is None else f"{options.p:.4g}"] if with_p else []
+        row += [f"{options.c_value:g}", *(f"{mean(name):.2f}" for name in scores)]
+        row += [f"{search.error(finding):.2f}", f"{mean('gap'):.2%}", f"{mean('passes'):.3g}"]
+        row += [f"{mean('active_templates'):.4g}", f"{mean('seconds'):.1f}"]
+        table.add_row(*row, style="bold" if chosen else "" if finding.complete else "dim")
     show(table)
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
 from itertools import accumulate, pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 WORD_LETTER, TAG_LETTER = 8.4, 6.4
 """Estimated widths of a letter in words and in small text, in pixels; Chinese ones are doubled."""
@@ -57,8 +57,7 @@ class Tree:
         return [m for m, (a, b) in pairs if a != b and m not in self.missed]
 
 
-@dataclass(frozen=True)
-class Arc:
+class Arc(NamedTuple):
     """An arc to draw: `kind` is a class of the page's style, `right` the right relation."""
 
     head: int
@@ -81,12 +80,27 @@ class Arc:
 
 def tree_svg(tree: Tree) -> str:
     """Return the drawing of a sentence; predicted arcs are above the words, missed ones below."""
-    above, below = _arcs(tree)
-    centres = _centres(tree, [*above, *below])
+    missed, none = tree.missed, [""] * len(tree.words)
+    relations, right, gold = tree.relations or none, tree.gold_relations or none, tree.gold or tree.heads
+    above = [
+        Arc(head, m, "wrong" if m in missed else "arc", relation, wanted if m in tree.mislabelled else "")
+        for m, (head, relation, wanted) in enumerate(zip(tree.heads, relations, right, strict=True), 1)
+    ]
+    below = [Arc(gold[m - 1], m, "missed", right[m - 1]) for m in missed]
+    half = [
+        max(width(w, WORD_LETTER), width(t, TAG_LETTER), 14.0) / 2
+        for w, t in zip(tree.words, tree.tags, strict=True)
+    ]
+    gaps = [a + GAP + b for a, b in pairwise(half)]
+    for arc in (*above, *below):  # the label of an arc fits between neighbours
+        left, end = arc.ends
+        if end == left + 1:
+            gaps[left - 1] = max(gaps[left - 1], width(arc.label, TAG_LETTER) + 2 * CORNER + 14)
+    centres = list(accumulate(gaps, initial=MARGIN + half[0]))
     base = MARGIN + LEVEL * (max(levels(above), default=0) + 0.5)
     foot = base + 52
     high = foot + (LEVEL * (max(levels(below)) + 0.5) if below else 0) + MARGIN / 2
-    wide = centres[-1] + _half_width(tree.words[-1], tree.tags[-1]) + MARGIN
+    wide = centres[-1] + half[-1] + MARGIN
     size = f'width="{wide:.0f}" height="{high:.0f}" viewBox="0 0 {wide:.0f} {high:.0f}"'
     parts = [f'<svg class="tree" {size} role="img"><title>{escape(" ".join(tree.words))}</title>']
     for x, word, tag in zip(centres, tree.words, tree.tags, strict=True):
@@ -95,30 +109,6 @@ def tree_svg(tree: Tree) -> str:
     parts += _draw(above, tree.words, centres, base, -1)
     parts += _draw(below, tree.words, centres, foot, 1)
     return "".join(parts) + "</svg>\n"
-
-
-def _arcs(tree: Tree) -> tuple[list[Arc], list[Arc]]:
-    """Return the predicted arcs, and the right arcs of tokens whose head is wrong."""
-    missed, mislabelled = tree.missed, tree.mislabelled
-    relations = tree.relations or [""] * len(tree.words)
-    right = tree.gold_relations or [""] * len(tree.words)
-    above = [
-        Arc(head, m, "wrong" if m in missed else "arc", relation, wanted if m in mislabelled else "")
-        for m, (head, relation, wanted) in enumerate(zip(tree.heads, relations, right, strict=True), 1)
-    ]
-    gold = tree.gold or tree.heads
-    return above, [Arc(gold[m - 1], m, "missed", right[m - 1]) for m in missed]
-
-
-def _centres(tree: Tree, arcs: Sequence[Arc]) -> list[float]:
-    """Return the centre of each word; the label of an arc fits between neighbours."""
-    half = list(map(_half_width, tree.words, tree.tags))
-    gaps = [a + GAP + b for a, b in pairwise(half)]
-    for arc in arcs:
-        left, right = arc.ends
-        if right == left + 1:
-            gaps[left - 1] = max(gaps[left - 1], width(arc.label, TAG_LETTER) + 2 * CORNER + 14)
-    return list(accumulate(gaps, initial=MARGIN + half[0]))
 
 
 def _draw(
@@ -166,7 +156,3 @@ def levels(arcs: Sequence[Arc]) -> list[int]:
 def width(text: str, letter: float) -> float:
     """Return the estimated width of a text."""
     return letter * sum(2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
-
-
-def _half_width(word: str, tag: str) -> float:
-    return max(width(word, WORD_LETTER), width(tag, TAG_LETTER), 14.0) / 2

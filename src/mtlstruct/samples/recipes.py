@@ -55,21 +55,14 @@ def column_file(lines: Iterable[Ingredient], seed: int) -> str:
     stands in parentheses, noise of the token, noise of the line, and the label. `seed` is that of
     the noise.
     """
-    draw = random.Random(seed)
-    return "".join(_rows(line, draw) + "\n" for line in lines)
-
-
-def _rows(line: Ingredient, draw: random.Random) -> str:
-    lower = [token.lower() for token in line.tokens]
-    columns: list[Iterable[str]] = [
-        line.tokens,
-        lower,
-        [word[-3:] for word in lower],
-        map(shape, line.tokens),
-    ]
-    columns += [map(position, range(len(lower))), parentheses(line.tokens)]
-    columns += [[draw.choice(NOISE_VALUES) for _ in lower], draw.choice(NOISE_VALUES) * len(lower)]
-    return "".join("\t".join(row) + "\n" for row in zip(*columns, line.labels, strict=True))
+    draw, found = random.Random(seed), ""
+    for tokens, labels in lines:
+        lower, n = [token.lower() for token in tokens], len(tokens)
+        columns: list[Iterable[str]] = [tokens, lower, [word[-3:] for word in lower], map(shape, tokens)]
+        columns += [map(position, range(n)), parentheses(tokens)]
+        columns += [[draw.choice(NOISE_VALUES) for _ in tokens], draw.choice(NOISE_VALUES) * n, labels]
+        found += "".join("\t".join(row) + "\n" for row in zip(*columns, strict=True)) + "\n"
+    return found
 
 
 def shape(token: str) -> str:
@@ -80,7 +73,7 @@ def shape(token: str) -> str:
 
 def position(number: int) -> str:
     """Return the position in the line: numbers up to 2, then bins."""
-    return next((name for last, name in ((2, str(number)), (4, "3-4"), (8, "5-8")) if number <= last), "9-")
+    return str(number) if number <= 2 else "3-4" if number <= 4 else "5-8" if number <= 8 else "9-"
 
 
 def parentheses(tokens: Iterable[str]) -> list[str]:

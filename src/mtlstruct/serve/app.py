@@ -12,10 +12,8 @@ rebinding.
 import asyncio
 import hmac
 import json
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import replace
 from typing import Any
 
 from starlette.applications import Starlette
@@ -30,24 +28,14 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from mtlstruct import __version__
 from mtlstruct._numba.decorators import compile_from_now_on
-from mtlstruct.corpus import Corpus
 from mtlstruct.errors import MtlError
 from mtlstruct.explain.decomposition import explain
 from mtlstruct.explain.records import sentence_record
 from mtlstruct.formats import text
-from mtlstruct.model.lattice import Lattice
 from mtlstruct.model.model import Model, nbest_labels
 from mtlstruct.report import web
 from mtlstruct.report.tree_svg import Tree, tree_svg
-from mtlstruct.serve.requests import (
-    Limits,
-    RequestReader,
-    RequestSentence,
-    Row,
-    TagRequest,
-    TooLarge,
-    default_limits,
-)
+from mtlstruct.serve.requests import Limits, RequestReader, TagRequest, TooLarge
 from mtlstruct.tasks import task_of
 
 JSON = "application/json"
@@ -71,7 +59,7 @@ def make_app(
     examples: tuple[str, ...] = (),
 ) -> Starlette:
     """Return the application. Requests need the `token`, if any, and on `loopback` a local Host."""
-    service = Service(model, limits or default_limits(model.task))
+    service = Service(model, limits or Limits(sentence=task_of(model.task).longest_request))
     facts = {"name": name, "examples": list(examples)} | service.facts()
     styles, scripts = ["base.css", "tree.css", "serve.css"], ["base.js", "serve.js"]
     page = web.page("mtlstruct", {"version": __version__}, styles=styles, scripts=scripts, connect="'self'")
@@ -100,7 +88,6 @@ class Service:
     def __init__(self, model: Model, limits: Limits) -> None:
         self.model, self.limits, self.reader = model, limits, RequestReader(model, limits)
         self.thread = ThreadPoolExecutor(1)
-        self.waiting = 0
 
     def facts(self) -> dict[str, Any]:
         """Return the facts of the model that clients need."""
@@ -152,17 +139,12 @@ class Service:
 
     async def _answer(self, request: TagRequest) -> dict[str, Any]:
         """Wait for the thread; on a timeout a waiting request is removed, a running one ignored."""
-        if self.waiting >= self.limits.waiting:
-            raise HTTPException(503, f"busy: {self.limits.waiting:,} requests wait already")
-        self.waiting += 1
         try:
             async with asyncio.timeout(self.limits.seconds):
                 loop = asyncio.get_running_loop()
                 return await loop.run_in_executor(self.thread, respond, self.model, request)
         except TimeoutError:
             raise HTTPException(503, f"busy: no answer within {self.limits.seconds:g} s") from None
-        finally:
-            self.waiting -= 1
 
 
 class Access:
@@ -207,7 +189,7 @@ def _error(status: int, sentence: str, headers: Any = None) -> Response:
 
 def respond(model: Model, request: TagRequest) -> dict[str, Any]:
     """Return the response to a request."""
-    corpus = request.corpus(model)
+    corpus = request.corpus
     lattice = model.lattice(corpus)
     outputs = lattice.best()
     columns: dict[str, list[Any]] = {}
@@ -226,48 +208,35 @@ def respond(model: Model, request: TagRequest) -> dict[str, Any]:
     sentences = []
     records = task_of(model.task).records(model, corpus, outputs) if model.characters else None
     for number, (sentence, span) in enumerate(zip(request.sentences, corpus.sentences(), strict=True)):
-        found: dict[str, Any] = {"tokens": _tokens(model, sentence.rows, outputs[span].tolist())}
+        heads, words = outputs[span].tolist(), ["ROOT", *(row[0] for row in sentence.rows)]
+        kinds = [
+            {"head": y, "head_word": words[y]} if model.trees else {"label": model.labels[y]} for y in heads
+        ]
+        tokens = [{"cells": list(row)} | kind for row, kind in zip(sentence.rows, kinds, strict=True)]
+        found: dict[str, Any] = {"tokens": tokens}
         found |= {} if records is None else records[number]
         for name, values in columns.items():
             for token, value in zip(found["tokens"], values[span], strict=True):
                 token[name] = value
         if model.trees and request.drawing:
             relations = columns["relation"][span] if "relation" in columns else None
-            found["drawing"] = tree_svg(Tree.of(sentence.rows, outputs[span].tolist(), relations))
+            found["drawing"] = tree_svg(Tree.of(sentence.rows, heads, relations))
         sentences.append(found)
     if request.nbest:
-        _add_nbest(sentences, model, corpus, lattice, request.nbest)
+        ranked = nbest_labels(model, corpus, lattice, request.nbest)
+        for found, best in zip(sentences, ranked, strict=True):
+            found["nbest"] = [{"labels": labels, "probability": round(p, 6)} for labels, p in best]
     state = {"calibrated": model.calibrated} if "probability" in columns or request.nbest else {}
     return {"task": model.task, **state, "sentences": sentences}
-
-
-def _tokens(model: Model, rows: Sequence[Row], outputs: list[int]) -> list[dict[str, Any]]:
-    """Return cells and label, or head, of each token."""
-    if not model.trees:
-        return [{"cells": list(row), "label": model.labels[y]} for row, y in zip(rows, outputs, strict=True)]
-    words = ["ROOT", *(row[0] for row in rows)]
-    pairs = zip(rows, outputs, strict=True)
-    return [{"cells": list(row), "head": head, "head_word": words[head]} for row, head in pairs]
-
-
-def _add_nbest(
-    sentences: list[dict[str, Any]], model: Model, corpus: Corpus, lattice: Lattice, n: int
-) -> None:
-    """Add the n best labellings of each sentence with their probabilities."""
-    for found, ranked in zip(sentences, nbest_labels(model, corpus, lattice, n), strict=True):
-        found["nbest"] = [{"labels": labels, "probability": round(p, 6)} for labels, p in ranked]
 
 
 def warm_up(model: Model) -> None:
     """Answer a small request of each kind, so that the first client need not wait for kernels."""
     compile_from_now_on()
-    if model.takes_dicts:
-        request = RequestReader(model, Limits()).read({"dicts": [[{}, {}]]})
-    else:
-        row = ("a",) * model.columns
-        rows = task_of(model.task).split_sentences([row, row])
-        request = TagRequest(tuple(RequestSentence(tuple(some)) for some in rows))
-    wanted: list[dict[str, Any]] = [{"probabilities": True}, {"explain": 1}]
-    for asked in wanted if model.trees else [*wanted, {"nbest": 2}]:
-        with suppress(MtlError):  # a structure without this kind of answer
-            respond(model, replace(request, **asked))
+    reader, row = RequestReader(model, Limits()), ["a"] * model.columns
+    given: dict[str, Any] = {"rows": [[row, row]]}
+    if model.takes_dicts or model.characters:
+        given = {"text": "aa"} if model.characters else {"dicts": [[{}, {}]]}
+    for asked in ({"probabilities": True}, {"explain": 1}, {"nbest": 2}):
+        with suppress(MtlError):  # a task or structure without this kind of answer
+            respond(model, reader.read(given | asked))

@@ -47,18 +47,10 @@ class TooLarge(MtlError):
 class Limits:
     """Limits of one request, which `/v1/model` and the errors name.
 
-    Attributes
-    ----------
-    bytes, tokens : int
-        Largest size of a request.
-    sentence : int
-        Largest number of tokens of a sentence.
-    explained : int
-        Largest number of tokens of a request with explanations, each of which takes a search.
-    seconds : float
-        Time to receive a request, and time to answer it.
-    waiting : int
-        Largest number of requests that wait for an answer; further ones are rejected at once.
+    bytes, tokens   largest size of a request
+    sentence        tokens of a sentence
+    explained       tokens of a request with explanations, each of which takes a search
+    seconds         time to receive a request, and time to answer it
     """
 
     bytes: int = 1_000_000
@@ -66,12 +58,6 @@ class Limits:
     sentence: int = 2_000
     explained: int = 400
     seconds: float = 10.0
-    waiting: int = 1_000
-
-
-def default_limits(task: str) -> Limits:
-    """Return limits that keep any request of a task short."""
-    return Limits(sentence=task_of(task).longest_request)
 
 
 class RequestSentence(NamedTuple):
@@ -88,23 +74,14 @@ class RequestSentence(NamedTuple):
 
 @dataclass(frozen=True)
 class TagRequest:
-    """Sentences to label, the number of templates per token to explain, and what else to return."""
+    """Sentences to label, also as a corpus, and what to return: see the module."""
 
     sentences: tuple[RequestSentence, ...]
-    explain: int = 0
-    probabilities: bool = False
-    drawing: bool = False
-    nbest: int = 0
-    features: Corpus | None = None
-
-    def corpus(self, model: Model) -> Corpus:
-        """Return the sentences as a corpus without labels; of feature dicts `features`."""
-        if self.features is not None:
-            return self.features
-        given = [sentence.rows for sentence in self.sentences]
-        ptr = np.array([0, *accumulate(map(len, given))], np.int64)
-        runs = [s.runs or (len(s.rows),) for s in self.sentences] if model.characters else None
-        return Corpus(text.row_columns(given), ptr, names=model.names, extra=runs)
+    corpus: Corpus
+    explain: int
+    nbest: int
+    probabilities: bool
+    drawing: bool
 
 
 class RequestReader:
@@ -112,13 +89,11 @@ class RequestReader:
 
     def __init__(self, model: Model, limits: Limits) -> None:
         self.task, self.width, self.limits, self.model = task_of(model.task), model.columns, limits, model
-        self.characters = model.characters
-        self.names = model.names
         self.used, self.takes_text = used_columns(model), takes_text(model)
 
     def column_name(self, number: int) -> str:
         """Return the name of a column."""
-        return self.names[number] if self.names else f"column {number}"
+        return self.model.names[number] if self.model.names else f"column {number}"
 
     def read(self, request: Any) -> TagRequest:
         """Read a request as JSON gives it."""
@@ -135,21 +110,28 @@ class RequestReader:
         if unknown := sorted(set(request) - {given[0], *more, "drawing"}):
             wanted = f"{given[0]}, {', '.join(more)}"
             raise MtlError(f"unknown key {unknown[0][:60]!r}: expected {wanted}")
-        if self.characters and given[0] != "text":
+        if self.model.characters and given[0] != "text":
             raise MtlError(f"the model cuts text into words: expected text, got {given[0]}")
         if given[0] in ("text", "columns") and not isinstance(request[given[0]], str):
             raise MtlError(f"expected a string as {given[0]}")
-        explain, nbest = (request.get(name, 0) for name in ("explain", "nbest"))
-        for name, value in (("explain", explain), ("nbest", nbest)):
+        numbers = {name: request.get(name, 0) for name in ("explain", "nbest")}
+        for name, value in numbers.items():
             if type(value) is not int or not 0 <= value <= MAX_EXPLAINED:
                 raise MtlError(f"expected {name} as a number from 0 to {MAX_EXPLAINED}")
-        flags = [request.get(name, False) for name in ("probabilities", "drawing")]
-        if not all(isinstance(flag, bool) for flag in flags):
+        flags = {name: request.get(name, False) for name in ("probabilities", "drawing")}
+        if not all(isinstance(flag, bool) for flag in flags.values()):
             raise MtlError("expected probabilities and drawing as true or false")
-        features = self._features(request["dicts"]) if "dicts" in request else None
-        sentences = tuple(getattr(self, f"_{given[0]}")(request[given[0]] if features is None else features))
-        self._check_limits([len(sentence.rows) for sentence in sentences], explained=explain > 0)
-        return TagRequest(sentences, explain, flags[0], flags[1], nbest, features)
+        corpus = self._features(request["dicts"]) if "dicts" in request else None
+        found = getattr(self, f"_{given[0]}")(request[given[0]] if corpus is None else corpus)
+        sentences: tuple[RequestSentence, ...] = tuple(found)
+        self._check_limits([len(sentence.rows) for sentence in sentences], explained=numbers["explain"] > 0)
+        return TagRequest(sentences, corpus or self._corpus(sentences), **numbers, **flags)
+
+    def _corpus(self, sentences: Sequence[RequestSentence]) -> Corpus:
+        rows = [sentence.rows for sentence in sentences]
+        ptr = np.array([0, *accumulate(map(len, rows))], np.int64)
+        runs = [s.runs or (len(s.rows),) for s in sentences] if self.model.characters else None
+        return Corpus(text.row_columns(rows), ptr, names=self.model.names, extra=runs)
 
     def _check_limits(self, lengths: Sequence[int], explained: bool) -> None:
         if not lengths:
@@ -171,19 +153,15 @@ class RequestReader:
                 yield RequestSentence(tuple(self._padded((word,)) for word in words), runs)
 
     def _features(self, given: Any) -> Corpus:
-        """Read sentences of feature dicts."""
         if not isinstance(given, list):
             raise MtlError("expected dicts as a list of sentences, each a list of feature dicts")
         lines = io.BytesIO("".join(json.dumps(sentence) + "\n" for sentence in given).encode())
-        how = dict_keys(self.model)
-        found = next(jsonl.stream(lines, source="dicts", batch_tokens=1 << 40, **how), None)
-        if found is None:
-            raise MtlError("no sentences: expected at least one token")
-        return found
+        found = jsonl.stream(lines, source="dicts", batch_tokens=1 << 40, **dict_keys(self.model))
+        return next(found, Corpus((), np.zeros(1, np.int64)))
 
     def _dicts(self, features: Corpus) -> Iterator[RequestSentence]:
-        rows = str(features.extra).split("\n")
-        yield from (RequestSentence(tuple((row,) for row in rows[span])) for span in features.sentences())
+        rows = [(row,) for row in str(features.extra).split("\n")]
+        yield from (RequestSentence(tuple(rows[span])) for span in features.sentences())
 
     def _columns(self, given: str) -> Iterator[RequestSentence]:
         rows: list[tuple[Row, str | None]] = []

@@ -62,13 +62,8 @@ def address(listening: socket.socket) -> str:
     return f"http://{f'[{host}]' if ':' in host else host}:{port}/"
 
 
-def run(app: ASGIApp, listening: socket.socket) -> None:
-    """Serve until a signal comes; open requests are answered first."""
-    make_server(app).run(sockets=[listening])
-
-
 def make_server(app: ASGIApp) -> Server:
-    """Return a server for the application."""
+    """Return a server whose `run` serves until a signal comes; open requests are answered first."""
     config = uvicorn.Config(
         app,
         log_level="error",

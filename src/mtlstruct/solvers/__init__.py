@@ -9,9 +9,8 @@ from collections.abc import Callable
 from mtlstruct.solvers.base import Callback, Fit, Record, Solver, Start, Stop, check_needs
 from mtlstruct.solvers.coordinate_ascent.solver import Coordinate
 from mtlstruct.solvers.cutting_plane.solver import CuttingPlane
-from mtlstruct.solvers.likelihood.lbfgs import LBFGS
+from mtlstruct.solvers.likelihood.lbfgs import LBFGS, Reweighted
 from mtlstruct.solvers.likelihood.owlqn import OWLQN
-from mtlstruct.solvers.likelihood.reweighted import Reweighted
 from mtlstruct.solvers.online import Mira, Proximal
 
 SOLVERS: dict[str, Callable[..., Solver]] = {

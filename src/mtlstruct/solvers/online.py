@@ -93,7 +93,23 @@ class Proximal(Solver):
         return min(RATES, key=value)
 
 
-class _ProximalRun(SolverRun):
+class _OnlineRun(SolverRun):
+    """Epochs over the sentences in random orders, and the weights u that they update."""
+
+    def __init__(
+        self, solver: Any, oracle: Oracle, regularizer: Any, c: float, init: Start | None, most: int
+    ) -> None:
+        self.solver, self.oracle, self.regularizer, self.c = solver, oracle, regularizer, c
+        self.u = oracle.zeros() if init is None else init.weights
+        self.random = np.random.Generator(np.random.PCG64(solver.seed))
+        self.epochs, self.max_epochs = 0, most
+
+    def ended(self) -> bool:
+        """Return whether all epochs are over."""
+        return self.epochs >= self.max_epochs
+
+
+class _ProximalRun(_OnlineRun):
     """w as (u, scale), squared norms of u, and outputs of the last update of each sentence."""
 
     state_fields = ("u", "scale", "squares", "outputs", "random", "rate", "epochs", "later_outputs")
@@ -101,14 +117,11 @@ class _ProximalRun(SolverRun):
     def __init__(
         self, solver: Proximal, oracle: Oracle, regularizer: Any, c: float, init: Start | None
     ) -> None:
-        self.solver, self.oracle, self.regularizer, self.c = solver, oracle, regularizer, c
-        self.u = oracle.zeros() if init is None else init.weights
+        super().__init__(solver, oracle, regularizer, c, init, solver.stop.max_passes)
         self.scale = np.ones(oracle.templates)
         self.squares = oracle.squared_norms(self.u)
         self.outputs = oracle.gold.copy()
-        self.random = np.random.Generator(np.random.PCG64(solver.seed))
         self.rate: float | None = None
-        self.epochs = 0
         self.later_outputs: list[NDArray[np.int32]] = []  # of the later half of the epochs
 
     def advance(self) -> Record:
@@ -124,10 +137,6 @@ class _ProximalRun(SolverRun):
         self.later_outputs = [*self.later_outputs, self.outputs.copy()][-(self.epochs + 1) // 2 :]
         figures = omega + c * slack, 0.0, 1.0, slack / oracle.sentences, active_templates(self._mu())
         return Record(self.epochs, *figures, False, partial(self._fit, []))
-
-    def ended(self) -> bool:
-        """Return whether all epochs are over."""
-        return self.epochs >= self.solver.stop.max_passes
 
     def result(self) -> Fit:
         """Return the last w, with the certificate of the outputs of the later half."""
@@ -211,41 +220,35 @@ class Mira(Solver):
         return _MiraRun(self, oracle, regularizer, c, init)
 
 
-class _MiraRun(SolverRun):
-    """w and delayed = Σ (updates before)·(change): the average of w is w − delayed/updates."""
+class _MiraRun(_OnlineRun):
+    """u and delayed = Σ (updates before)·(change): the average of u is u − delayed/updates."""
 
-    state_fields = ("w", "delayed", "random", "updates", "epochs")
+    state_fields = ("u", "delayed", "random", "updates", "epochs")
 
     def __init__(
         self, solver: Mira, oracle: Oracle, regularizer: Regularizer, c: float, init: Start | None
     ) -> None:
-        self.solver, self.oracle, self.regularizer, self.c = solver, oracle, regularizer, c
-        self.random = np.random.Generator(np.random.PCG64(solver.seed))
-        self.w = oracle.zeros() if init is None else init.weights
+        super().__init__(solver, oracle, regularizer, c, init, solver.epochs)
         self.delayed, self.workspace, self.ones = oracle.zeros(), oracle.zeros(), np.ones(oracle.templates)
-        self.updates = self.epochs = 0
+        self.updates = 0
 
     def advance(self) -> Record:
         """Run one epoch. Hinges are of changing weights, so the record is not certified."""
         self.epochs += 1
         order = self.random.permutation(self.oracle.sentences).tolist()
         hinges = sum(self.update(sentence) for sentence in order)
-        objective, oracle = self._omega(self.w) + self.c * hinges, self.oracle
+        objective, oracle = self._omega(self.u) + self.c * hinges, self.oracle
         check_finite(self.epochs, objective=objective)
         gap, mean = relative(objective, 0.0), hinges / oracle.sentences
         return Record(self.epochs, objective, 0.0, gap, mean, oracle.templates, False, self.result)
 
-    def ended(self) -> bool:
-        """Return whether all epochs are over."""
-        return self.epochs >= self.solver.epochs
-
     def update(self, sentence: int) -> float:
         """Update w on one sentence; return its hinge before the update."""
-        found = self.oracle.violated(sentence, self.w)
+        found = self.oracle.violated(sentence, self.u)
         hinge = found.loss - found.margin
         if hinge > 0 and (distance := self.squared_distance(found)) > 0:
             size = min(self.c, hinge / distance)
-            self.oracle.step(found, size * self.ones, self.w, self.ones.copy())
+            self.oracle.step(found, size * self.ones, self.u, self.ones.copy())
             self.oracle.step(found, size * self.updates * self.ones, self.delayed, self.ones.copy())
         self.updates += 1
         return max(0.0, hinge)
@@ -260,7 +263,7 @@ class _MiraRun(SolverRun):
 
     def average(self) -> Weights:
         """Return the mean of w over all updates."""
-        return [u - delayed / self.updates for u, delayed in zip(self.w, self.delayed, strict=True)]
+        return [u - delayed / self.updates for u, delayed in zip(self.u, self.delayed, strict=True)]
 
     def result(self) -> Fit:
         """Return the average with the objective of the SVM and the trivial lower bound 0."""
@@ -269,4 +272,4 @@ class _MiraRun(SolverRun):
         return Fit.bounded(w, ones, ones, (objective, 0.0), self.c * oracle.sentences, self.epochs, False)
 
     def _omega(self, w: Weights) -> float:
-        return self.regularizer.value(np.sqrt(self.oracle.squared_norms(w)))
+        return float(self.regularizer.value(np.sqrt(self.oracle.squared_norms(w))))

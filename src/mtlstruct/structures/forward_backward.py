@@ -13,6 +13,7 @@ of sentences at a time, so that the results of threads can be added in a fixed o
 import numpy as np
 
 from mtlstruct._numba.decorators import fast_kernel, kernel
+from mtlstruct.structures.tree_decoding import longest_sentence
 
 MAX_EDGE_RANGE = 150.0
 """The range of edge scores up to which messages are scaled: exp(2·150 − 700) is negligible."""
@@ -24,9 +25,7 @@ MAX_EDGE_RANGE = 150.0
 @fast_kernel
 def scaled_messages(bounds, nodes, edges, site_row, scale, node, edge, log_z):
     L = nodes.shape[1]
-    longest = 1
-    for k in range(len(bounds) - 1):
-        longest = max(longest, bounds[k + 1] - bounds[k])
+    longest = longest_sentence(0, len(bounds) - 1, bounds)
     weight = np.empty_like(edges)  # exp of an edge row, at most 1; `turned` is transposed
     turned = np.empty_like(edges)
     peak = np.empty(len(edges))
@@ -52,14 +51,11 @@ def scaled_messages(bounds, nodes, edges, site_row, scale, node, edge, log_z):
                 top = max(top, scale * np.float64(nodes[start + t, y]))
             for y in range(L):
                 emit[t, y] = np.exp(scale * np.float64(nodes[start + t, y]) - top)
-            if t == 0:
-                for y in range(L):
-                    now[y] = 1.0
-            else:
+            for y in range(L):
+                now[y] = 1.0 if t == 0 else 0.0
+            if t > 0:
                 r = site_row[start + t - k - 1]
                 top += peak[r]
-                for y in range(L):
-                    now[y] = 0.0
                 for z in range(L):
                     mass = forward[t - 1, z]
                     for y in range(L):
@@ -100,9 +96,7 @@ def scaled_messages(bounds, nodes, edges, site_row, scale, node, edge, log_z):
 @kernel
 def logarithmic_messages(bounds, nodes, edges, site_row, scale, node, edge, log_z):
     L = nodes.shape[1]
-    longest = 1
-    for k in range(len(bounds) - 1):
-        longest = max(longest, bounds[k + 1] - bounds[k])
+    longest = longest_sentence(0, len(bounds) - 1, bounds)
     forward = np.empty((longest, L))
     beta = np.empty(L)
     ahead = np.empty(L)

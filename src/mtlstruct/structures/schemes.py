@@ -11,17 +11,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property, lru_cache
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mtlstruct.errors import IncompatibleError
-from mtlstruct.structures.constraints import Constraints
-
-Ints = NDArray[np.int32]
-Ptr = NDArray[np.int64]
-Mask = NDArray[np.bool_]
+from mtlstruct.structures.base import Outputs, Ptr
+from mtlstruct.structures.constraints import Constraints, Mask
 
 OUTSIDE = "O"
 """The label of tokens outside all chunks."""
@@ -103,7 +99,7 @@ class Recoding:
             names = [label] * 4 if tag.kind is None else [_text(p, tag.kind) for p in target.places]
             self.code[i] = np.reshape([number.get(name, -1) for name in names], (2, 2))
 
-    def __call__(self, outputs: Ints, ptr: Ptr) -> Ints:
+    def __call__(self, outputs: Outputs, ptr: Ptr) -> Outputs:
         """Return the target labels of all tokens. int32[T]"""
         before, after = np.empty_like(outputs), np.empty_like(outputs)
         before[1:], after[:-1] = outputs[:-1], outputs[1:]
@@ -204,7 +200,7 @@ class Conversion:
         return found & Constraints(pairs, None if given.labels is None else given.labels[:, label])
 
 
-def recognised(labels: Sequence[str], outputs: Ints, ptr: Ptr) -> str | None:
+def recognised(labels: Sequence[str], outputs: Outputs, ptr: Ptr) -> str | None:
     """Return the scheme that needs the fewest changes of sentences; None for classes."""
     changes = {}
     for name, scheme in SCHEMES.items():
@@ -213,19 +209,16 @@ def recognised(labels: Sequence[str], outputs: Ints, ptr: Ptr) -> str | None:
     return min(changes, key=changes.__getitem__, default=None)
 
 
-def chunk_spans(labels: Sequence[str], outputs: Ints, ptr: Ptr) -> list[list[tuple[int, int, str]]] | None:
+def chunk_spans(labels: Sequence[str], outputs: Outputs, ptr: Ptr) -> list[list[tuple[int, int, str]]] | None:
     """Return first token, end and type of the chunks of each sentence; None for classes.
 
     GROBID's <other> is no chunk. Labels of BIO are read as those of IOB1, too.
     """
-    if (tables := _to_bio(tuple(labels))) is None:
+    if (to_bio := _to_bio(tuple(labels))) is None:
         return None
-    targets, first, last, code = tables  # lists: faster than arrays for single sentences
-    found, numbers, edge = [], outputs.tolist(), len(labels)
+    found, every = [], [to_bio.targets[y] for y in to_bio(outputs, ptr).tolist()]
     for a, b in pairwise(ptr.tolist()):
-        own = numbers[a:b]
-        around = zip([edge, *own[:-1]], own, [*own[1:], edge], strict=True)
-        tags = [targets[code[y][first[before][y]][last[y][after]]] for before, y, after in around]
+        tags = every[a:b]
         starts = [n for n, tag in enumerate(tags) if tag.startswith("B") and tag[2:] != OTHER]
         stops = [next((m for m in range(n + 1, b - a) if not tags[m].startswith("I")), b - a) for n in starts]
         found.append([(n, m, tags[n][2:]) for n, m in zip(starts, stops, strict=True)])
@@ -233,17 +226,16 @@ def chunk_spans(labels: Sequence[str], outputs: Ints, ptr: Ptr) -> list[list[tup
 
 
 @lru_cache(maxsize=8)
-def _to_bio(labels: tuple[str, ...]) -> tuple[tuple[str, ...], list[Any], list[Any], list[Any]] | None:
-    """Return the tables of the Recoding of labels that mark chunks as BIO; None for classes."""
+def _to_bio(labels: tuple[str, ...]) -> Recoding | None:
+    """Return the conversion of labels that mark chunks to BIO; None for classes."""
     known = ("grobid", "bio", "ioe2", "bioes", "bilou", "bmes")
     name = next((name for name in known if SCHEMES[name].fits(labels)), None)
-    if name is None:
-        return None
-    found = Recoding(labels, SCHEMES[name], SCHEMES["bio"])
-    return found.targets, found.first.tolist(), found.last.tolist(), found.code.tolist()
+    return None if name is None else Recoding(labels, SCHEMES[name], SCHEMES["bio"])
 
 
-def numbered(sentences: Sequence[Sequence[str]], labels: Sequence[str] = ()) -> tuple[list[str], Ints, Ptr]:
+def numbered(
+    sentences: Sequence[Sequence[str]], labels: Sequence[str] = ()
+) -> tuple[list[str], Outputs, Ptr]:
     """Return the sorted labels of sentences and `labels`, the index of each token, the starts."""
     known = sorted({*labels, *(label for sentence in sentences for label in sentence)}, key=str.encode)
     number = {label: i for i, label in enumerate(known)}

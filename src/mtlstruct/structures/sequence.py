@@ -264,20 +264,13 @@ def viterbi(first, last, ptr, nodes, edges, edge_row, scale, gold, cost, work, o
                 for y in range(L):
                     best[y] = now[top] + scale * e[top, y]
                     arg[y] = top
-                for z in range(top - 1, -1, -1):  # ties go to the smaller label
+                for k in range(1, L):  # from top down, then up; ties go to the smaller label
+                    z = top - k if k <= top else k
                     if now[z] < limit:
                         continue
                     for y in range(L):
                         v = now[z] + scale * e[z, y]
-                        better = v >= best[y]
-                        best[y] = v if better else best[y]
-                        arg[y] = z if better else arg[y]
-                for z in range(top + 1, L):
-                    if now[z] < limit:
-                        continue
-                    for y in range(L):
-                        v = now[z] + scale * e[z, y]
-                        better = v > best[y]
+                        better = v >= best[y] if z < top else v > best[y]
                         best[y] = v if better else best[y]
                         arg[y] = z if better else arg[y]
                 for y in range(L):

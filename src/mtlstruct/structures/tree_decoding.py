@@ -1,9 +1,10 @@
 """The best dependency tree of a sentence: Chu-Liu-Edmonds and Eisner.
 
-Arc scores of a sentence of n tokens are s[m, h] with modifier m + 1 and head h, 0 the root; the
-score of a token under itself is not used. Non-projective trees are found by the Chu-Liu-Edmonds
-algorithm in the dense form of Tarjan (1977), O(n²): each token takes its best head, and a cycle is
-contracted to one node. Projective trees are found by Eisner's algorithm (1996), O(n³).
+Arc scores of a sentence of n tokens are s[m, h] with modifier m and head h, 0 the root; row 0 and
+the score of a token under itself are not used. Non-projective trees are found by the
+Chu-Liu-Edmonds algorithm in the dense form of Tarjan (1977), O(n²): each token takes its best head,
+and a cycle is contracted to one node. Projective trees are found by Eisner's algorithm (1996),
+O(n³).
 
 With one token under the root, non-projective arcs from the root get a penalty larger than any gain
 of a second one; in Eisner's algorithm the root is outside of the spans and takes one span that
@@ -14,7 +15,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from mtlstruct._numba.decorators import fast_kernel, kernel
+from mtlstruct._numba.decorators import fast_kernel, inner_kernel, kernel
 
 _LOWEST_SCORE = -1e300
 
@@ -22,8 +23,8 @@ _LOWEST_SCORE = -1e300
 @kernel
 def _load(n, scores, row, scale, gold, start, wrong, s):
     """Fill s[m, h] with scale · score plus the cost; return the row after the sentence."""
-    for m in range(n):
-        right = gold[start + m] if len(gold) > 0 else -1
+    for m in range(1, n + 1):
+        right = gold[start + m - 1] if len(gold) > 0 else -1
         for h in range(n + 1):
             s[m, h] = scale * scores[row + h, 0]
             if right >= 0 and h != right:
@@ -35,8 +36,8 @@ def _load(n, scores, row, scale, gold, start, wrong, s):
 @kernel
 def _value(n, s, heads, start):
     total = 0.0
-    for m in range(n):
-        total += s[m, heads[start + m]]
+    for m in range(1, n + 1):
+        total += s[m, heads[start + m - 1]]
     return total
 
 
@@ -56,7 +57,7 @@ def best_nonprojective(first, last, ptr, scores, row, scale, gold, wrong, single
     If gold is not empty, `wrong` is added to the score of every other head.
     """
     n = longest_sentence(first, last, ptr)
-    s = np.empty((n, n + 1))
+    s = np.empty((n + 1, n + 1))
     W = np.empty((n + 1, n + 1))
     arc = np.empty((n + 1, n + 1), np.int32)
     small = np.empty((6, 2 * n + 2), np.int64)
@@ -65,19 +66,19 @@ def best_nonprojective(first, last, ptr, scores, row, scale, gold, wrong, single
         n = ptr[i + 1] - start
         row = _load(n, scores, row, scale, gold, start, wrong, s)
         penalty = 0.0
-        for m in range(n):
+        for m in range(1, n + 1):
             best, worst = -1, -1
             for h in range(n + 1):
-                if h != m + 1:
+                if h != m:
                     if best < 0 or s[m, h] > s[m, best]:
                         best = h
                     if worst < 0 or s[m, h] < s[m, worst]:
                         worst = h
-            outputs[start + m] = best
+            outputs[start + m - 1] = best
             penalty += s[m, best] - s[m, worst]
         if _has_cycle(n, outputs, start, small[0]):
             _contract(n, s, 0.0, W, arc, small, outputs, start)
-        if single and _roots(n, outputs, start) > 1:
+        if single and (outputs[start : start + n] == 0).sum() > 1:
             _contract(n, s, penalty + 1.0, W, arc, small, outputs, start)
         values[i] = _value(n, s, outputs, start)
 
@@ -98,14 +99,6 @@ def _has_cycle(n, heads, start, seen):
 
 
 @kernel
-def _roots(n, heads, start):
-    count = 0
-    for m in range(n):
-        count += 1 if heads[start + m] == 0 else 0
-    return count
-
-
-@kernel
 def _contract(n, s, penalty, W, arc, small, heads, start):
     """Write the best heads by the Chu-Liu-Edmonds algorithm.
 
@@ -117,11 +110,11 @@ def _contract(n, s, penalty, W, arc, small, heads, start):
     """
     N = n + 1
     parent, choice, state, path, alive, node = small[0], small[1], small[2], small[3], small[4], small[5]
-    for m in range(n):
+    for m in range(1, N):
         for h in range(N):
-            W[m + 1, h] = s[m, h]
-            arc[m + 1, h] = h * N + m + 1
-        W[m + 1, 0] -= penalty
+            W[m, h] = s[m, h]
+            arc[m, h] = h * N + m
+        W[m, 0] -= penalty
     for v in range(N):
         state[v], alive[v], node[v] = 0, v, v
     state[0] = 2
@@ -199,14 +192,14 @@ def _join(bottom, size, path, living, alive, state, W, arc):
 @kernel
 def best_projective(first, last, ptr, scores, row, scale, gold, wrong, single, outputs, values):
     n = longest_sentence(first, last, ptr)
-    s = np.empty((n, n + 1))
+    s = np.empty((n + 1, n + 1))
     spans = np.empty((6, n + 1, n + 1))
     stack = np.empty((2 * n + 4, 3), np.int64)
     for i in range(first, last):
         start = ptr[i]
         n = ptr[i + 1] - start
         row = _load(n, scores, row, scale, gold, start, wrong, s)
-        _fill_spans(n, s, 1 if single else 0, spans)
+        fill_spans(n, s, single, False, spans)
         _read_spans(n, single, s, spans, stack, outputs, start)
         values[i] = _value(n, s, outputs, start)
 
@@ -221,23 +214,40 @@ def _best_split(a, b, low, high):
 
 
 @kernel
-def _fill_spans(n, s, lowest, spans):
-    """Fill the span tables of Eisner's algorithm; two are stored both ways, for contiguous splits.
+def log_split(a, b, low, high):
+    """Return log Σ exp(a[r] + b[r]), low ≤ r < high."""
+    top = _best_split(a, b, low, high)
+    total = 0.0
+    for r in range(low, high):
+        total += np.exp(a[r] + b[r] - top)
+    return top + np.log(total)
 
+
+@inner_kernel
+def _split(a, b, low, high, summed):
+    return log_split(a, b, low, high) if summed else _best_split(a, b, low, high)
+
+
+@kernel
+def fill_spans(n, s, single, summed, spans):
+    """Fill the span tables of Eisner's algorithm with the best scores, or with logarithms of sums.
+
+    Two tables are stored both ways, for contiguous splits.
     right[l, r] and left[r, l]: complete spans l..r with the head at the left or at the right end;
     turned_right[r, l] and turned_left[l, r] are their transposes; arc_right[l, r] and arc_left[r,
     l]: spans whose ends are head and modifier.
     """
     right, turned_right, left, turned_left = spans[0], spans[1], spans[2], spans[3]
     arc_right, arc_left = spans[4], spans[5]
+    lowest = 1 if single else 0
     for r in range(lowest, n + 1):
         right[r, r] = turned_right[r, r] = left[r, r] = turned_left[r, r] = 0.0
         for l in range(r - 1, lowest - 1, -1):  # noqa: E741
-            inner = _best_split(right[l], left[r, 1:], l, r)
-            arc_right[l, r] = inner + s[r - 1, l]
-            arc_left[r, l] = inner + s[l - 1, r] if l > 0 else _LOWEST_SCORE
-            right[l, r] = turned_right[r, l] = _best_split(arc_right[l], turned_right[r], l + 1, r + 1)
-            left[r, l] = turned_left[l, r] = _best_split(turned_left[l], arc_left[r], l, r)
+            inner = _split(right[l], left[r, 1:], l, r, summed)
+            arc_right[l, r] = inner + s[r, l]
+            arc_left[r, l] = inner + s[l, r] if l > 0 else _LOWEST_SCORE
+            right[l, r] = turned_right[r, l] = _split(arc_right[l], turned_right[r], l + 1, r + 1, summed)
+            left[r, l] = turned_left[l, r] = _split(turned_left[l], arc_left[r], l, r, summed)
 
 
 @kernel
@@ -258,11 +268,7 @@ def _read_spans(n, single, s, spans, stack, heads, start):
     size = 1
     stack[0, 0], stack[0, 1], stack[0, 2] = 0, 0, n
     if single:
-        root = 1
-        for m in range(2, n + 1):
-            here = left[m, 1] + s[m - 1, 0] + right[m, n]
-            if here > left[root, 1] + s[root - 1, 0] + right[root, n]:
-                root = m
+        root = 1 + _best_split_at(turned_left[1, 1 : n + 1] + s[1 : n + 1, 0], turned_right[n, 1:], 0, n)
         heads[start + root - 1] = 0
         stack[0, 0], stack[0, 1], stack[0, 2] = 0, root, 1
         stack[1, 0], stack[1, 1], stack[1, 2] = 0, root, n

@@ -16,7 +16,7 @@ Scores are raised to at least MAX_SCORE_DROP below the best of their token.
 import numpy as np
 
 from mtlstruct._numba.decorators import kernel
-from mtlstruct.structures.tree_decoding import longest_sentence
+from mtlstruct.structures.tree_decoding import fill_spans, log_split, longest_sentence
 
 MAX_SCORE_DROP = 300.0
 """A probability of exp(−300) is negligible, and a product of two does not underflow."""
@@ -123,27 +123,6 @@ def _differentiate(n, w, single, p):
 
 
 @kernel
-def _log_add(a, b):
-    if a < b:
-        a, b = b, a
-    return a + np.log1p(np.exp(b - a)) if b > -np.inf else a
-
-
-@kernel
-def _log_split(a, b, low, high):
-    """Return log Σ exp(a[r] + b[r]), low ≤ r < high."""
-    top = -np.inf
-    for r in range(low, high):
-        top = max(top, a[r] + b[r])
-    if top == -np.inf:
-        return top
-    total = 0.0
-    for r in range(low, high):
-        total += np.exp(a[r] + b[r] - top)
-    return top + np.log(total)
-
-
-@kernel
 def _share_split(a, b, low, high, total, mass, to_a, to_b):
     """Add the probability of a span to those of the splits that it was summed from."""
     if mass == 0.0:
@@ -166,34 +145,18 @@ def inside_outside(first, last, ptr, scores, scale, gold, single, out, log_z):
         start = ptr[i]
         n = ptr[i + 1] - start
         best = _load(n, scores, row, scale, s)
-        _inside(n, s, 1 if single else 0, inside)
+        fill_spans(n, s, single, True, inside)
         total = inside[0, 0, n]
         if single:
-            total = -np.inf
-            for m in range(1, n + 1):
-                total = _log_add(total, inside[2, m, 1] + s[m, 0] + inside[0, m, n])
+            total = log_split(inside[3, 1, 1 : n + 1] + s[1 : n + 1, 0], inside[1, n, 1:], 0, n)
         log_z[i] = best + total
         _outside(n, s, single, total, inside, mass, p)
         row = _store(n, p, row, gold, start, out)
 
 
 @kernel
-def _inside(n, s, lowest, spans):
-    """Fill the span tables of `tree_decoding._fill_spans` with logarithms of sums."""
-    for r in range(lowest, n + 1):
-        for k in range(4):
-            spans[k, r, r] = 0.0
-        for l in range(r - 1, lowest - 1, -1):  # noqa: E741
-            inner = _log_split(spans[0, l], spans[2, r, 1:], l, r)
-            spans[4, l, r] = inner + s[r, l]
-            spans[5, r, l] = inner + s[l, r] if l > 0 else -np.inf
-            spans[0, l, r] = spans[1, r, l] = _log_split(spans[4, l], spans[1, r], l + 1, r + 1)
-            spans[2, r, l] = spans[3, l, r] = _log_split(spans[3, l], spans[5, r], l, r)
-
-
-@kernel
 def _outside(n, s, single, total, spans, mass, p):
-    """Fill `mass` with the probabilities of spans, in the tables of _inside, and p of arcs.
+    """Fill `mass` with the probabilities of spans, in the tables of fill_spans, and p of arcs.
 
     Where a table is stored both ways, the two masses are summed when the span is processed.
     """

@@ -35,6 +35,7 @@ Words = Set[str] | None
 Names = list[str] | None
 Texts = list[str]
 Scored = tuple[Lattice, Marginals]
+Record = dict[str, Any]
 T = TypeVar("T")
 
 
@@ -106,11 +107,9 @@ class Task:
 
     def read(self, path: Path, options: FileOptions = FileOptions()) -> Corpus:
         """Read a labelled file, or the files of a folder as one corpus."""
-        if not path.is_dir():
-            return self.read_file(path, options)
-        if not self.divisible:
+        if path.is_dir() and not self.divisible:
             raise IncompatibleError(f"{path}: expected a file: trees are not read from folders")
-        return partition.read_folder(path, lambda file: self.read_file(file, options))
+        return partition.read(partition.files_of(path), lambda file: self.read_file(file, options))
 
     def read_file(self, path: Path | text.Part, options: FileOptions) -> Corpus:
         """Read a labelled file."""
@@ -195,13 +194,17 @@ class Task:
         else:
             ranked = lattice.nbest(output.nbest)
         counts = (ranked.values > -np.inf).sum(axis=1)
-        labelings = ranked.outputs[: max(1, counts.max(initial=0))]
-        pairs = [(outputs, text.named(outputs, model.labels)) for outputs in labelings]
-        if output.scores is None:
-            found = [self._blocks(batch, names) for _, names in pairs]
-        else:
-            others = _all_labels(model, marginals) if output.scores == "all" else [""] * batch.tokens
-            found = [self._scored(batch, (lattice, marginals), *pair, others) for pair in pairs]
+        others = [""] * batch.tokens
+        if output.scores == "all":
+            rows = (zip(model.labels, row, strict=True) for row in marginals.node.tolist())
+            others = ["".join([f"\t{label}/{p:f}" for label, p in row]) for row in rows]
+        found = []
+        for outputs in ranked.outputs[: max(1, counts.max(initial=0))]:
+            names = text.named(outputs, model.labels)
+            if output.scores is None:
+                found.append(self._blocks(batch, names))
+            else:
+                found.append(self._scored(batch, (lattice, marginals), outputs, names, others))
         headers = self._headers(marginals.sequence(ranked.values).tolist(), ranks=output.nbest is not None)
         return "".join(_interleaved(found, headers, counts.tolist()))
 
@@ -209,9 +212,19 @@ class Task:
         """Return the text of a batch with labels[outputs]."""
         return "".join(self._blocks(batch, text.named(outputs, labels)))
 
-    def records(self, model: Model, batch: Corpus, outputs: Outputs) -> list[dict[str, Any]]:
-        """Return the prediction for each sentence, without its text, as JSON has it."""
-        return label_records(model, batch, outputs)
+    def records(self, model: Model, batch: Corpus, outputs: Outputs) -> list[Record]:
+        """Return the prediction for each sentence, without its text, as JSON has it.
+
+        Labels, and entities if labels mark chunks: each with its type, its first token and the one
+        after its last, and the same in characters of the text.
+        """
+        labels = [model.labels[y] for y in outputs.tolist()]
+        found: list[Record] = [{"labels": labels[span]} for span in batch.sentences()]
+        spans = chunk_spans(model.labels, outputs, batch.ptr)
+        if spans is not None:
+            for record, given, some in zip(found, inputs(model, batch), spans, strict=True):
+                record["entities"] = [_entity(given, *span) for span in some]
+        return found
 
     def _blocks(self, batch: Corpus, cells: list[str]) -> list[str]:
         """Return the text of each sentence (or line) with these labels."""
@@ -309,15 +322,6 @@ def dict_keys(model: Model) -> dict[str, Any]:
     return {"names": model.names, "groups": model.groups, "alone": model.alone}
 
 
-def _all_labels(model: Model, marginals: Marginals) -> list[str]:
-    """Return for each token all labels with their probabilities, in cells of their own."""
-    names = [f"\t{label}/" for label in model.labels]
-    return [
-        "".join([f"{name}{p:f}" for name, p in zip(names, row, strict=True)])
-        for row in marginals.node.tolist()
-    ]
-
-
 def _interleaved(found: Sequence[list[str]], headers: list[list[str]], counts: list[int]) -> Iterator[str]:
     """Yield all labelings of the first sentence, of the second, ..., and each empty line once.
 
@@ -330,9 +334,6 @@ def _interleaved(found: Sequence[list[str]], headers: list[list[str]], counts: l
             continue
         lines, count = next(sentences)
         yield from (header + text for header, text in zip(lines[:count], texts[:count], strict=True))
-
-
-Record = dict[str, Any]
 
 
 def json_lines(
@@ -352,13 +353,13 @@ def json_lines(
             if output.scores == "all":
                 rows = marginals.node[span].round(6).tolist()
                 record["marginals"] = [dict(zip(model.labels, row, strict=True)) for row in rows]
-    if lattice is not None and output.nbest is not None:
-        ranked = lattice.nbest(output.nbest)
-        chances = lattice.marginals(model.temperature).sequence(ranked.values).round(6).tolist()
-        labelings = [task.records(model, batch, outputs) for outputs in ranked.outputs]
-        for record, values, row, *made in zip(found, ranked.values, chances, *labelings, strict=True):
-            triples = zip(made, values, row, strict=True)
-            record["nbest"] = [one | {"probability": p} for one, value, p in triples if value > -np.inf]
+        if output.nbest is not None:
+            ranked = lattice.nbest(output.nbest)
+            chances = marginals.sequence(ranked.values).round(6).tolist()
+            labelings = [task.records(model, batch, outputs) for outputs in ranked.outputs]
+            for record, values, row, *made in zip(found, ranked.values, chances, *labelings, strict=True):
+                triples = zip(made, values, row, strict=True)
+                record["nbest"] = [one | {"probability": p} for one, value, p in triples if value > -np.inf]
     return "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in found)
 
 
@@ -373,22 +374,6 @@ def inputs(model: Model, batch: Corpus) -> list[Record]:
     else:
         lines = [("" if model.characters else " ").join(some) for some in words]
     return [{"text": line, "tokens": some} for line, some in zip(lines, words, strict=True)]
-
-
-def label_records(model: Model, batch: Corpus, outputs: Outputs) -> list[Record]:
-    """Return labels and entities of each sentence.
-
-    An entity has its type, its first token and the one after its last, and the same in characters
-    of the text. Labels that mark no chunks have no entities.
-    """
-    labels = [model.labels[y] for y in outputs.tolist()]
-    found: list[Record] = [{"labels": labels[span]} for span in batch.sentences()]
-    spans = chunk_spans(model.labels, outputs, batch.ptr)
-    if spans is not None:
-        given = inputs(model, batch)
-        for number, some in enumerate(spans):
-            found[number]["entities"] = [_entity(given[number], *span) for span in some]
-    return found
 
 
 def _entity(given: Record, first: int, stop: int, kind: str) -> Record:

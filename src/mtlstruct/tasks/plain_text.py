@@ -59,9 +59,8 @@ def stream(
             numbers, kept = zip(*found, strict=True)
             words = [WORD.findall(line) for line in kept]
             lengths = np.array([len(some) for some in words])
-            cells = list(chain.from_iterable(words))
             padding = [PADDING] * (model.columns - 1)
             columns = text.row_columns([[[word, *padding] for word in some] for some in words])
             starts = np.repeat(numbers, lengths) if alone else np.array(numbers)
-            ptr = np.cumsum([0, *(np.ones(len(cells), int) if alone else lengths)], dtype=np.int64)
+            ptr = np.cumsum([0, *(np.ones(sum(lengths), int) if alone else lengths)], dtype=np.int64)
             yield Corpus(columns, ptr, names=model.names, lines=starts, extra=RawText(kept))

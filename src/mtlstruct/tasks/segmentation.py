@@ -46,8 +46,7 @@ class Segmentation(Task):
 
     def records(self, model: Model, batch: Corpus, outputs: Outputs) -> list[dict[str, Any]]:
         found = segmented.words_of(batch, text.named(outputs, model.labels))
-        characters = "".join(batch.columns[0].cells())
-        words = [characters[start:stop] for start, stop in zip(found.starts, found.stops, strict=True)]
+        words = segmented.word_texts(batch, found)
         return [{"words": words[first:last]} for first, last in pairwise(found.lines) if first < last]
 
     def _blocks(self, batch: Corpus, cells: list[str]) -> list[str]:

@@ -1,19 +1,10 @@
 """Templates of arcs (kind A): cells counted from words of an arc, functions of arcs.
 
-An arc leads from a head to its modifier. A cell is counted from an anchor:
-
-    h   the head            l   the left one of the two        b     each word between them in turn
-    m   the modifier        r   the right one                  b@2   the second word between
-                                                               b@-1  the last word between
-
-`h-1` is the word before the head, `b+1` the one after a word between. The root stands before the
-first word, at place 0, and every cell of it is ROOT; what lies before it or after the last word is
-a boundary mark. A step from one end of the arc that comes to the other end, or would pass it, gives
-MIDDLE: `l+1` is the first word *between*. A template that looks at a word between does not fire
-where there is none.
-
-Rejected: cells counted from h or m beside cells counted from l or r, and two places between in one
-template.
+A cell is counted from an anchor: h (head), m (modifier), l and r (the left and the right one of the
+two), b (each word between them in turn), b@2 or b@-1 (the second or the last word between). The
+root stands before the first word, at place 0, and every cell of it is ROOT. A step from one end of
+the arc that comes to the other end, or would pass it, gives MIDDLE: `l+1` is the first word
+*between*. A template that looks at a word between does not fire where there is none.
 """
 
 from __future__ import annotations
@@ -23,7 +14,6 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from mtlstruct.corpus import Corpus
-from mtlstruct.errors import shortened
 from mtlstruct.templates.terms import NO_COLUMN, Line, Term
 
 ANCHORS = ("h", "m", "l", "r", "b")
@@ -64,8 +54,7 @@ def site_macro(line: Line, at: int, name: str) -> tuple[Term, int]:
     anchor = FUNCTIONS[name].anchor
     wanted = f"%{name}[{','.join(anchor)}]"
     if not line.text.startswith(wanted, at):
-        opened, closing, _ = line.text[at:].partition("]")
-        raise line.error(f"expected {wanted}, got {shortened(opened + closing, 100)!r}", at + 1)
+        raise line.bad_macro(at, wanted)
     return Term(0, NO_COLUMN, name, anchor=anchor), at + len(wanted)
 
 

@@ -19,7 +19,15 @@ def converted(templates: TemplateSet, to: str) -> str:
         at.setdefault(template.line, []).append(template)
     lines: list[str] = []
     for number, line in enumerate(templates.lines, 1):
-        lines += _lines(templates, line, at.get(number, []), to)
+        here, blank = at.get(number, []), not line.strip()
+        if blank or line.startswith("#") or (here and to == templates.dialect):
+            lines.append(line)
+        elif not here:
+            lines.append(f"# {line}")
+        else:
+            comment = line[len(DIALECTS[templates.dialect].cut(line)) :].strip()
+            lines += [comment] * bool(comment)  # it moves above the line
+            lines += [line_in(template, to, templates) for template in here]
     return "\n".join(lines).rstrip("\n") + "\n"
 
 
@@ -34,18 +42,6 @@ def line_in(template: Template, to: str, templates: TemplateSet) -> str:
     except _Inexpressible as error:
         program = "CRF++" if to == "crfpp" else "Wapiti"
         raise templates.error(template, f"{program} cannot express {error}") from None
-
-
-def _lines(templates: TemplateSet, line: str, here: list[Template], to: str) -> list[str]:
-    """Return a line of the source in the dialect; a comment after it moves above it."""
-    if to == templates.dialect and here:
-        return [line]
-    if not here:
-        return [line] if line.startswith("#") or not line.strip() else [f"# {line}"]
-    written = [line_in(template, to, templates) for template in here]
-    cut = DIALECTS[templates.dialect].cut(line)
-    comment = line[len(cut) :].strip()
-    return [*([comment] if comment else []), *written]
 
 
 def _crfpp(template: Template) -> str:

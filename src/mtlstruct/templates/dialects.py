@@ -1,15 +1,7 @@
 """Template dialects: readers of lines in ours, CRF++'s and Wapiti's language.
 
-A dialect reads a line into templates of our language, so that nothing behind it knows of dialects:
-
-    mtlstruct   U, B and A, %x, the functions of FUNCTIONS, @ for rows counted from an edge of the
-                sentence, columns by number or name
-    crfpp       U and B, %x, rows within ±8, and nothing else
-    wapiti      u b *, %x %t %m and their capitals, @, '+' and blanks in numbers, # comments
-                anywhere
-
-Invalid lines are rejected with the line and, if possible, the character. CRF++ drops
-a line with another first letter in silence: crfpp drops it and says so.
+A dialect reads a line into templates of our language, so that nothing behind it knows of dialects.
+CRF++ drops a line with another first letter in silence: crfpp drops it and says so.
 """
 
 import json
@@ -17,9 +9,9 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from mtlstruct.errors import TemplateError, shortened
+from mtlstruct.errors import shortened
 from mtlstruct.templates import arc_terms as arcs
-from mtlstruct.templates.functions import ALIASES, FUNCTIONS, VALUE, ArgumentError, check
+from mtlstruct.templates.functions import ALIASES, FUNCTIONS, VALUE, ArgumentError, check, signature
 from mtlstruct.templates.terms import (
     MAX_CELLS,
     MAX_COLUMN,
@@ -150,11 +142,6 @@ def _number(digits: str, sign: str = "") -> int:
     return -number if sign == "-" else number
 
 
-def _bad_macro(line: Line, at: int, expected: str) -> TemplateError:
-    opened, closing, _ = line.text[at:].partition("]")
-    return line.error(f"expected {expected}, got {shortened(opened + closing, 100)!r}", at + 1)
-
-
 # ---------------------------------------------------------------- ours
 
 _COLUMN = r'([0-9]+|[A-Za-z][A-Za-z0-9_]*|"(?:[^"\\]|\\.)*")'
@@ -176,7 +163,7 @@ def _our_macro(line: Line, at: int) -> tuple[Term, int]:
     function = ALIASES.get(name, name)
     macro = (_ARC if on_arcs else _OURS).match(line.text, at)
     if macro is None or (not function and macro[7]) or (on_arcs and not arcs.sound(*macro.group(2, 3, 4, 5))):
-        raise _bad_macro(line, at, f"{_written(name, function)} {arcs.CELL if on_arcs else _CELL}")
+        raise line.bad_macro(at, f"{signature(function, name)} {arcs.CELL if on_arcs else _CELL}")
     term = Term(
         row=_number(macro[5], macro[4]),
         column=_number(macro[6]) if macro[6].isdigit() else NO_COLUMN,
@@ -203,17 +190,12 @@ def _column_name(line: Line, at: int, text: str) -> str:
         ) from None
 
 
-def _written(name: str, function: str) -> str:
-    arguments = FUNCTIONS[function].arguments if function else ()
-    return f"%{name}[{','.join(('row', 'column', *arguments))}]"
-
-
 def _arguments(line: Line, at: int, text: str, function: str) -> tuple[str, ...]:
     """Return the arguments after the column, without leading zeros and quotes."""
     found = [(m[1], m[2]) for m in _ARGUMENT.finditer(text)]
     kinds = FUNCTIONS[function].arguments if function else ()
     if [number is not None for number, _ in found] != [kind == "n" for kind in kinds]:
-        raise _bad_macro(line, at, f"{_written(function or 'x', function)} {_CELL}")
+        raise line.bad_macro(at, f"{signature(function)} {_CELL}")
     return tuple(str(_number(number)) if number is not None else quoted for number, quoted in found)
 
 
@@ -227,7 +209,7 @@ def _crfpp_macro(line: Line, at: int) -> tuple[Term, int]:
         raise line.error(f"unknown macro {line.text[at : at + 2]!r}: expected %x[row,column]", at + 1)
     macro = _CRFPP.match(line.text, at)
     if macro is None:
-        raise _bad_macro(line, at, f"%x[row,column] {_CELL}")
+        raise line.bad_macro(at, f"%x[row,column] {_CELL}")
     term = Term(_number(macro[2], macro[1]), _number(macro[3]))
     return _checked(line, at, macro.end(), term, CRFPP_ROWS)
 
@@ -246,7 +228,7 @@ def _wapiti_macro(line: Line, at: int) -> tuple[Term, int]:
     macro = _WAPITI.match(line.text, at)
     wants = name in "tTmM"
     if macro is None or (macro[6] is not None) != wants:
-        raise _bad_macro(line, at, f"%{name}[row,column{_REGEX if wants else ''}]")
+        raise line.bad_macro(at, f"%{name}[row,column{_REGEX if wants else ''}]")
     for digits in macro.group(4, 5):
         if len(digits) > 1 and digits[0] == "0":
             got = shortened(digits, 100)

@@ -92,9 +92,9 @@ def check(name: str, arguments: tuple[str, ...]) -> None:
                 raise ArgumentError(f"expected {error}, in the regular expression {given[:200]!r}") from None
 
 
-def signature(name: str) -> str:
-    """Return how a function is written, such as %prefix[row,column,n]."""
-    return f"%{name}[{','.join(('row', 'column', *FUNCTIONS[name].arguments))}]"
+def signature(name: str, alias: str = "") -> str:
+    """Return how a function is written, such as %prefix[row,column,n]; "": the cell itself."""
+    return f"%{alias or name or 'x'}[{','.join(('row', 'column', *(FUNCTIONS[name].arguments if name else ())))}]"
 
 
 # ---------------------------------------------------------------- characters

@@ -15,12 +15,9 @@ from mtlstruct.templates.dialects import dropped_by_crfpp, read_line
 from mtlstruct.templates.functions import VALUE
 from mtlstruct.templates.template_set import (
     TemplateSet,
-    canonical,
     check_dialect,
-    column_numbers,
-    columns_of,
+    column_problems,
     list_names,
-    named,
     read_list,
 )
 from mtlstruct.templates.terms import Line, Template, numbered
@@ -83,7 +80,9 @@ def check(
         advice = "add the line B (in Wapiti: b or *)"
         found.append(_about(templates[-1], "transitions", problem, advice))
     if columns is not None:
-        found += _missing_columns(templates, columns, names)
+        advice = "correct it (the last column of the data is the label), or add the column to the data"
+        missing = column_problems(templates, columns, names)
+        found += [_about(template, "column", problem, advice, ERROR) for template, problem in missing]
     return sorted(found, key=lambda finding: finding.line)
 
 
@@ -160,24 +159,6 @@ def _about_pairs(templates: Sequence[Template]) -> Iterator[LintFinding]:
 
 
 # ---------------------------------------------------------------- rules about data
-
-
-def _missing_columns(
-    templates: Sequence[Template], count: int, names: Sequence[str]
-) -> Iterator[LintFinding]:
-    """Yield an error for each term whose column the data lack."""
-    known = column_numbers(names)
-    for template in templates:
-        for term in template.terms:
-            if term.column >= count:
-                problem = f"names column {term.column}, but the data has {columns_of(count)}"
-                advice = "correct the column (the last one of the data is the label) or add it to the data"
-            elif term.name and canonical(term.name) not in known:
-                problem = f"names column {term.name}, but {named(names)}"
-                advice = "correct the name, or give the column's number"
-            else:
-                continue
-            yield _about(template, "column", problem, advice, ERROR)
 
 
 def _on_data(template: Template, fact: Facts) -> Iterator[LintFinding]:

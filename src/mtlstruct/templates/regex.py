@@ -1,16 +1,13 @@
 """Regular expressions without backtracking: at most (n + 1)(m + b) steps.
 
-Here m is the number of atoms and b that of alternatives.
-
-An expression is alternatives of atoms (one character each), and an atom may be repeated or
-optional. There are no groups, so nothing nests, and a pair (atom, place) that failed once is never
-tried again. Two flavours:
+Here m is the number of atoms and b that of alternatives. An expression is alternatives of atoms
+(one character each), and an atom may be repeated or optional. There are no groups, so nothing
+nests, and a pair (atom, place) that failed once is never tried again. Two flavours:
 
     ours     . \\x [a-z] [^…]   * + ? (as much as possible)   ^ $   |
     wapiti   . \\x              * (as little as possible) ? ^ $     other characters are literal
 
-\\x is a class on Unicode letters (CLASSES; a capital is the complement) or the character x. Cells
-longer than MAX_CELL_LENGTH are cut before they are matched.
+\\x is a class on Unicode letters (CLASSES; a capital is the complement) or the character x.
 """
 
 from __future__ import annotations

@@ -1,13 +1,7 @@
 """Template files: text <-> TemplateSet, in any dialect.
 
-One template a line: the first letter is its kind (U looks at y_t, B at y_{t−1} and y_t, A at an
-arc), a macro such as `%x[row,column]` is a cell relative to the current position, and everything
-else stands for itself. Blank lines and lines that start with `#` are skipped. Position in the set,
-not the name, identifies a template: real files repeat names.
-
-Rejected, each with the line and usually the character: another first letter (CRF++ drops such lines
-in silence), blanks before it, a `%` that opens no known macro, blanks or `+` inside a macro, rows
-beyond ±MAX_ROW, NUL characters, a list that is not there, and a file without templates.
+Position in the set, not the name, identifies a template: real files repeat names. Invalid lines
+raise a TemplateError with the line and usually the character.
 """
 
 from __future__ import annotations
@@ -203,16 +197,12 @@ class TemplateSet(Sequence[Template]):
         TemplateError
             If a template names another column.
         """
+        self._check(None, names)
         numbers = {"": NO_COLUMN} | column_numbers(names)
         found = []
         for template in self.templates:
-            for term in template.terms:
-                if canonical(term.name) not in numbers:
-                    raise self.error(template, f"template names column {term.name}, but {named(names)}")
-            terms = (
-                replace(term, column=numbers[canonical(term.name)]) if term.name else term
-                for term in template.terms
-            )
+            named_terms = ((term, numbers[canonical(term.name)]) for term in template.terms)
+            terms = (replace(term, column=k) if term.name else term for term, k in named_terms)
             found.append(replace(template, terms=tuple(terms)))
         return replace(self, templates=tuple(found))
 
@@ -228,10 +218,11 @@ class TemplateSet(Sequence[Template]):
         ------
         TemplateError
         """
-        for member, term in self._terms():
-            if term.column >= count:
-                problem = f"template names column {term.column}, but the data has {columns_of(count)}"
-                raise self.error(member, problem)
+        self._check(count, None)
+
+    def _check(self, count: int | None, names: Sequence[str] | None) -> None:
+        for member, problem in column_problems(self._members(), count, names):
+            raise self.error(member, f"template {problem}")
 
     def error(self, template: Template, problem: str) -> TemplateError:
         """Return an error about one of the templates, with its file and line.
@@ -321,6 +312,19 @@ def column_numbers(names: Sequence[str]) -> dict[str, int]:
     backwards = list(enumerate(names))[::-1]  # of several that mean the same the first is meant
     numbers = {canonical(name): number for number, name in backwards}
     return numbers | {quoted(name): number for number, name in backwards}
+
+
+def column_problems(
+    templates: Iterable[Template], count: int | None, names: Sequence[str] | None
+) -> Iterator[tuple[Template, str]]:
+    """Yield terms beyond `count` columns, or with none of the `names`, where these are known."""
+    known = column_numbers(names or ())
+    for template in templates:
+        for term in template.terms:
+            if count is not None and term.column >= count:
+                yield template, f"names column {term.column}, but the data has {columns_of(count)}"
+            elif names is not None and term.name and canonical(term.name) not in known:
+                yield template, f"names column {term.name}, but {named(names)}"
 
 
 def named(names: Sequence[str]) -> str:

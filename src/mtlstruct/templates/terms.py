@@ -141,6 +141,11 @@ class Line:
             problem, text=shortened(self.text, 100), line=self.number, column=column, path=self.path
         )
 
+    def bad_macro(self, at: int, expected: str) -> TemplateError:
+        """Return an error about the macro that opens at a position."""
+        opened, closing, _ = self.text[at:].partition("]")
+        return self.error(f"expected {expected}, got {shortened(opened + closing, 100)!r}", at + 1)
+
 
 def split_lines(text: str) -> list[str]:
     """Return the lines without their ends, LF or CRLF."""

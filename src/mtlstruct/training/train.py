@@ -19,7 +19,7 @@ from mtlstruct.features.encoded import Encoded
 from mtlstruct.features.index import encode_training
 from mtlstruct.formats import segmented
 from mtlstruct.model.model import Index, Model
-from mtlstruct.objective.losses import Hamming, WeightedHamming, tabulate
+from mtlstruct.objective.losses import Hamming, tabulate
 from mtlstruct.objective.oracle import Oracle
 from mtlstruct.solvers import Callback, Fit, Record, Solver, Start, check_needs
 from mtlstruct.solvers.base import relative
@@ -326,7 +326,7 @@ def cost_table(corpus: Corpus, structure: Structure, options: Options) -> NDArra
     if options.loss_weights:
         if not isinstance(cost, Hamming):
             raise IncompatibleError(f"loss weights are for the Hamming cost, {options.method} has another")
-        cost = WeightedHamming(options.loss_weights)
+        cost = Hamming(options.loss_weights)
     table = tabulate(cost, structure.choices(corpus.labels))
     return np.float32(loss_function(options).cost_weight) * table
 

@@ -106,20 +106,23 @@ class Runner:
         *,
         jobs: int,
         go_on: Callable[[], bool] = lambda: True,
+        work: Callable[[Trial], dict[str, Any]] | None = None,
     ) -> Generator[Outcome, None, None]:
         """Run trials without a stored result, `jobs` at a time on equal shares of the threads.
 
-        A trial that raises an error gives an outcome with the reason. When `go_on` has returned
-        False, no trial begins, and none goes on after its pass.
+        With `work`, that function runs them elsewhere. A trial that raises an error gives an
+        outcome with the reason. When `go_on` has returned False, no trial begins, and none goes on
+        after its pass.
         """
         interrupted, cores = Event(), threads.get_threads()
         missing = (trial for trial in trials if store.load(trial.key) is None)
-        work = partial(
-            self._attempt,
-            clock=time.process_time if jobs == 1 else time.thread_time,
-            go_on=lambda: go_on() and not interrupted.is_set(),
-        )
-        outcomes = threads.as_completed(work, takewhile(lambda trial: go_on(), missing), jobs)
+        clock = time.process_time if jobs == 1 else time.thread_time
+
+        def here(trial: Trial) -> dict[str, Any]:
+            return self.run_trial(trial, clock, lambda: go_on() and not interrupted.is_set())
+
+        attempt = partial(_attempt, work or here)
+        outcomes = threads.as_completed(attempt, takewhile(lambda trial: go_on(), missing), jobs)
         threads.set_threads(max(1, cores // jobs))
         try:
             for outcome in filter(None, outcomes):
@@ -131,30 +134,23 @@ class Runner:
             outcomes.close()
             threads.set_threads(cores)
 
-    def _attempt(self, trial: Trial, clock: Callable[[], float], go_on: Callable[[], bool]) -> Outcome | None:
-        """Return the outcome of a trial; None if it was not finished when the time was up."""
-        try:
-            return Outcome(trial, self.run_trial(trial, clock, go_on))
-        except OutOfTimeError:
-            return None
-        except MtlError as error:
-            return Outcome(trial, {}, str(error))
-        except MemoryError:
-            return Outcome(trial, {}, "there is not enough memory for it")
-        except Exception as error:
-            return Outcome(trial, {}, f"{type(error).__name__}: {error}")
-
     def part(self, split: Split, options: Options) -> tuple[Corpus, Encoded]:
         """Return the sentences that a split trains on; the last one is kept for the next trial."""
         with self._lock:
             coded = self.corpus(options)
             if split.train is None:
                 return coded, self.material.encoded
-            if not self._part or self._part[0] is not split:
+            if not self._part or self._part[0].facts != split.facts:
                 corpus, made = self.study.corpus, self.material
                 sites, least = made.structure.sites(corpus.ptr), self.study.settings[0].min_count
                 self._part[:] = split, subset(made.encoded, split.train, sites, least)
             return coded.take(split.train), self._part[1]
+
+    def run_within(self, given: tuple[Trial, float]) -> dict[str, Any]:
+        """Run a trial in a process of its own; raise an error after so many seconds."""
+        trial, seconds = given
+        end = time.perf_counter() + seconds
+        return self.run_trial(trial, go_on=lambda: time.perf_counter() < end)
 
     def run_trial(
         self,
@@ -229,3 +225,17 @@ class Runner:
         batches = [scored(*cut) for cut in pairwise(cuts)]
         names = [name for name, value in batches[0].items() if isinstance(value, float)]
         return scored(0, len(gold)), {name: [one[name] for one in batches] for name in names}
+
+
+def _attempt(work: Callable[[Trial], dict[str, Any]], trial: Trial) -> Outcome | None:
+    """Return the outcome of a trial; None if it was not finished when the time was up."""
+    try:
+        return Outcome(trial, work(trial))
+    except OutOfTimeError:
+        return None
+    except MtlError as error:
+        return Outcome(trial, {}, str(error))
+    except MemoryError:
+        return Outcome(trial, {}, "there is not enough memory for it")
+    except Exception as error:
+        return Outcome(trial, {}, f"{type(error).__name__}: {error}")

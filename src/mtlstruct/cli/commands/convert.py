@@ -57,18 +57,16 @@ def export(
     encoding = encoding or loaded.encoding
     check_encoding(encoding, out)
     if form == "crfpp-text":
-        text = crfpp.write(loaded, out, rename=rename, encoding=encoding)
-        size = (
-            f"{len(text.templates)} templates, {len(text.features):,} features, {len(text.alpha):,} weights"
-        )
+        found = crfpp.write(loaded, out, rename=rename, encoding=encoding)
+        count = sum(map(len, found.weights.values()))
+        size = f"{len(found.patterns)} templates, {len(found.weights):,} features, {count:,} weights"
     elif form == "crfsuite":
         size = f"{len(crfsuite.write(loaded, out, rename=rename).attributes):,} attributes"
     else:
         found = wapiti.observations(loaded, rename=rename)
         _warn(wapiti.differences(loaded.index.templates))
-        last = max(loaded.index.templates.columns(), default=0)
-        wapiti.write_model(found, out, last, encoding)
-        size = f"{len(found.patterns)} patterns, {len(found):,} observations"
+        wapiti.write_model(found, out, encoding)
+        size = f"{len(found.patterns)} patterns, {len(found.weights):,} observations"
     print(f"wrote {out}: {len(loaded.labels)} labels, {size}", file=sys.stderr)
 
 

@@ -1,7 +1,6 @@
 """`evaluate`, `score` and `calibrate`: scores of models and files, calibrated probabilities."""
 
 import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal
@@ -10,12 +9,13 @@ import numpy as np
 
 from mtlstruct.cli import common
 from mtlstruct.cli.command import argument, option
-from mtlstruct.cli.constraints import FORBID, VALID_BIO, constraints_of, located
+from mtlstruct.cli.constraints import FORBID, VALID_BIO, constraints_of
+from mtlstruct.cli.engine import Engine
 from mtlstruct.cli.errors import NEGATIVE, print_message
 from mtlstruct.cli.outputs import Kind, check_outputs
 from mtlstruct.evaluation.scores import printed
-from mtlstruct.model.calibration import calibration_report, fit_temperature
-from mtlstruct.tasks import FileOptions, task_of
+from mtlstruct.model.calibration import calibration_report, fit_temperature, report_of
+from mtlstruct.tasks import FileOptions, OutputOptions, task_of
 from mtlstruct.training.options import Task
 
 Scheme = Literal[
@@ -36,6 +36,9 @@ def evaluate(
     forbid: list[str] | None = FORBID,
     valid_bio: bool = VALID_BIO,
     threads: int | None = common.THREADS,
+    engine: common.Workers = common.ENGINE,
+    address: str | None = common.ADDRESS,
+    workers: int | None = common.WORKERS,
     encoding: str | None = common.MODEL_ENCODING,
 ) -> None:
     """Label a file with gold labels and print the scores.
@@ -48,27 +51,28 @@ def evaluate(
 
     Example: mtlstruct evaluate ner.mtl test.txt
     """
+    where = Engine(engine, address, workers)
+    where.check()
     loaded, task = common.load_model(model, threads)
     task = task.with_scheme(scheme)
     vocabulary = task.vocabulary(words, encoding or loaded.encoding)
     corpus = task.read_for(loaded, gold, encoding)
     limits = constraints_of(loaded.labels, forbid, valid_bio)
-    with located(str(gold), corpus):
-        few = corpus.take(np.arange(min(10, len(corpus))))
-        for part in (few, corpus):  # the time to load kernels is not measured
-            began = time.perf_counter()
-            lattice = loaded.lattice(part, limits)
-            predictions = lattice.best()
-            relations = None if loaded.relations is None else loaded.relate(part, predictions)
-            seconds = time.perf_counter() - began
+    parts = [corpus]
+    if engine == "ray" and loaded.first is None:  # else labels depend on the sentences around
+        runs = np.array_split(np.arange(len(corpus)), min(len(corpus), 4 * where.size))
+        parts = [corpus.take(run) for run in runs]
+    with where.labellers(loaded, model, str(gold), limits, OutputOptions()) as pool:
+        outputs, arcs, probabilities, times = zip(*pool.map("evaluated", parts), strict=True)
+        seconds = sum(times) / pool.size
+    predictions = np.concatenate(outputs)
+    relations = None if arcs[0] is None else np.concatenate(arcs)
     common.warn_unknown_characters(loaded, corpus, str(gold))
     found = task.score_model(loaded, corpus, predictions, vocabulary, relations)
     calibration = None
-    if lattice.has_marginals:
+    if probabilities[0] is not None:
         common.warn_uncalibrated(loaded, model)
-        calibration = calibration_report(
-            lattice, loaded.gold(corpus), loaded.temperature, calibrated=loaded.calibrated
-        )
+        calibration = report_of(probabilities, loaded.temperature, calibrated=loaded.calibrated)
     speed = corpus.tokens / seconds
     if json:
         figures = calibration.as_dict() if calibration else {}

@@ -10,9 +10,11 @@ from typing import Literal, TextIO
 from mtlstruct._system.atomic_write import replacing
 from mtlstruct.cli import common
 from mtlstruct.cli.command import option
-from mtlstruct.cli.constraints import FORBID, VALID_BIO, constraints_of, located, rule_files
+from mtlstruct.cli.constraints import FORBID, VALID_BIO, constraints_of, rule_files
+from mtlstruct.cli.engine import Engine
 from mtlstruct.cli.errors import print_message
 from mtlstruct.cli.outputs import Kind, check_outputs
+from mtlstruct.corpus import Corpus
 from mtlstruct.errors import MtlError
 from mtlstruct.tasks import OutputOptions
 from mtlstruct.tasks.base import BATCH_TOKENS
@@ -42,6 +44,9 @@ def predict(
     valid_bio: bool = VALID_BIO,
     force: bool = common.FORCE,
     threads: int | None = common.THREADS,
+    engine: common.Workers = common.ENGINE,
+    address: str | None = common.ADDRESS,
+    workers: int | None = common.WORKERS,
     encoding: str | None = common.MODEL_ENCODING,
 ) -> None:
     """Label text from a file or from standard input.
@@ -57,6 +62,8 @@ def predict(
 
     Example: mtlstruct predict ner.mtl test.txt -o labelled.txt --scores
     """
+    where = Engine(engine, address, workers)
+    where.check()
     loaded, task = common.load_model(model, threads)
     encoding = encoding or loaded.encoding
     written = (None if out == common.STANDARD else out, Kind.TEXT if loaded.characters else Kind.TABLE)
@@ -71,16 +78,19 @@ def predict(
     # Several labellings give the same words; only one of them is valid.
     valid_bio |= loaded.characters and nbest is not None
     pairs = constraints_of(loaded.labels, forbid, valid_bio)
-    with common.reading(data, encoding) as source, _writing(out, encoding) as sink:
+
+    def batches() -> Iterator[Corpus]:
         for number, batch in enumerate(task.stream(loaded, source, output, _note_spaces)):
             if number == 0:
                 common.warn_unknown_characters(loaded, batch, source.name)
-            limits = pairs
-            if partial:
-                given = task.partial_constraints(loaded, batch)
-                limits = given if pairs is None else given & pairs
-            with located(source.name, batch):
-                text = task.format(loaded, batch, limits, output)
+            yield batch
+
+    with (
+        common.reading(data, encoding) as source,
+        _writing(out, encoding) as sink,
+        where.labellers(loaded, model, source.name, pairs, output) as pool,
+    ):
+        for text in pool.map("text", batches()):
             try:
                 sink.write(text)
                 sink.flush()  # the reader of a pipe gets each batch at once

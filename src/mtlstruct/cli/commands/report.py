@@ -1,7 +1,7 @@
 """`report`: everything about a model on one page, or the main figures as a model card."""
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from mtlstruct._system.atomic_write import replacing
 from mtlstruct.cli import common
@@ -9,7 +9,7 @@ from mtlstruct.cli.command import argument, option
 from mtlstruct.cli.errors import print_message
 from mtlstruct.cli.outputs import Kind, check_outputs
 from mtlstruct.errors import IncompatibleError
-from mtlstruct.report.html_report import make_report, report_figures
+from mtlstruct.report.html_report import report_figures, report_page
 from mtlstruct.report.model_card import model_card
 from mtlstruct.training.run_log import RunLog
 
@@ -54,11 +54,11 @@ def report(
         assessment = task.assess(loaded, task.read_for(loaded, data, encoding), str(data))
         if assessment["calibration"] is not None:
             common.warn_uncalibrated(loaded, model)
-    given: dict[str, Any] = {"name": model.name, "size": model.stat().st_size}
-    given |= {"trace": trace, "assessment": assessment}
+    size = model.stat().st_size
+    figures = report_figures(loaded, name=model.name, size=size, trace=trace, assessment=assessment)
     if form == "html":
-        make_report(loaded, **given).save(out)
+        report_page(figures).save(out)
     else:
         with replacing(out) as file:
-            file.write(model_card(report_figures(loaded, **given)).encode())
+            file.write(model_card(figures).encode())
     print(f"wrote {out}")

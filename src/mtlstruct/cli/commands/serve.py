@@ -44,7 +44,7 @@ def serve(
         raise MtlError('serving needs Starlette and uvicorn: pip install "mtlstruct[serve]"')
     from mtlstruct.serve.app import make_app
     from mtlstruct.serve.requests import Limits
-    from mtlstruct.serve.server import address, bound, checked_token, is_loopback, run
+    from mtlstruct.serve.server import address, bound, checked_token, is_loopback, make_server
 
     # Other users can see the command line, but neither the environment nor the file.
     token = os.environ.get(TOKEN) or None if token_file is None else text.load(token_file).strip()
@@ -59,7 +59,7 @@ def serve(
         print(f"serving {model} on {where} (Ctrl-C stops)", file=sys.stderr, flush=True)
         if hasattr(loaded.structure, "marginals"):
             common.warn_uncalibrated(loaded, model)
-        run(app, listening)
+        make_server(app).run(sockets=[listening])
     print("stopped", file=sys.stderr)
 
 

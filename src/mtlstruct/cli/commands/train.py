@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from mtlstruct.cli import common
 from mtlstruct.cli.command import argument, option, training_options
@@ -36,12 +36,8 @@ def train(
     ),
     score: str | None = common.SCORE,
     minutes: float | None = common.MINUTES,
-    engine: Literal["local", "ray"] = option(
-        "local", "Train in this process or on a Ray cluster.", group="Cluster"
-    ),
-    address: str | None = option(
-        None, "Address of the Ray cluster.", shown="a new one on this machine", group="Cluster"
-    ),
+    engine: common.Workers = common.ENGINE,
+    address: str | None = common.ADDRESS,
     checkpoint: Path | None = option(
         None, "Save the state of training in this folder.", metavar="DIR", group="Resume"
     ),
@@ -76,6 +72,7 @@ def train(
     Example: mtlstruct train ner.tpl train.txt ner.mtl --valid dev.txt
     """
     from mtlstruct.cli.checkpoint_dir import CheckpointDir  # here, so that --help is quick
+    from mtlstruct.cli.engine import Engine
     from mtlstruct.cli.training_run import TrainingRun
     from mtlstruct.cli.tuning_run import TuningRun
     from mtlstruct.tuning.search import ROUNDS, auto_settings
@@ -95,21 +92,21 @@ def train(
         dialect=dialect,
         start=start,
         checkpoint=None if checkpoint is None else CheckpointDir(checkpoint, checkpoint_every, resume),
-        engine=engine,
-        address=address,
+        engine=Engine(engine, address, options.shards if engine == "ray" else None),
         force=force,
         quiet=quiet,
     )
     search: dict[str, Any] = {"folds": folds, "score": score, "minutes": minutes}
     if options.method == "auto":
-        if options.shards > 1 or engine != "local" or checkpoint is not None or start is not None:
-            raise IncompatibleError(
-                "--method auto does not support --shards, --engine ray, --checkpoint and --from"
-            )
+        if options.shards > 1 and engine == "local":
+            raise IncompatibleError("--method auto supports --shards with --engine ray only")
+        if checkpoint is not None or start is not None:
+            raise IncompatibleError("--method auto does not support --checkpoint and --from")
         if folds is not None and valid is not None:
             raise IncompatibleError("--valid, --folds: expected one of them")
-        settings = auto_settings(replace(options, context=False))
-        found = TuningRun(run, settings, Path(f"{model}.auto"), ROUNDS, **search)
+        settings = auto_settings(replace(options, shards=1, context=False))
+        workers, run = run.engine, replace(run, options=replace(options, shards=1), engine=Engine())
+        found = TuningRun(run, settings, Path(f"{model}.auto"), ROUNDS, engine=workers, **search)
         found.check()
         common.use_resources(threads, memory)
         found.run()

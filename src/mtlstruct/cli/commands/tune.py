@@ -41,7 +41,16 @@ def tune(
     model: Path | None = option(
         None, "Train on all of TRAIN with the best setting; save here.", "-o", "--model", metavar="MODEL"
     ),
-    jobs: int | None = option(None, "Trainings at the same time.", range=(1, 1000), shown="all cores"),
+    jobs: int | None = option(
+        None,
+        "Trainings at the same time; with --engine ray the number of workers.",
+        "--jobs",
+        "--shards",
+        range=(1, 1000),
+        shown="all cores",
+    ),
+    engine: common.Workers = common.ENGINE,
+    address: str | None = common.ADDRESS,
     score: str | None = common.SCORE,
     minutes: float | None = common.MINUTES,
     threads: int | None = common.THREADS,
@@ -60,7 +69,8 @@ def tune(
 
     Example: mtlstruct tune ner.tpl train.txt -c 0.3,1,3 --valid dev.txt
     """
-    from mtlstruct.cli.training_run import TrainingRun  # here, so that --help is quick
+    from mtlstruct.cli.engine import Engine  # here, so that --help is quick
+    from mtlstruct.cli.training_run import TrainingRun
     from mtlstruct.cli.tuning_run import TuningRun
     from mtlstruct.tuning.study import combinations
 
@@ -90,6 +100,7 @@ def tune(
         folds=folds,
         score=score,
         jobs=jobs,
+        engine=Engine(engine, address, jobs if engine == "ray" else None),
         minutes=minutes,
         refit=model is not None,
     )

@@ -18,13 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mtlstruct.corpus import Column, Corpus
+from mtlstruct.features.vocabulary import Int64
 from mtlstruct.formats.normalization import NORMALIZERS
-from mtlstruct.templates import Template, TemplateSet, Term
+from mtlstruct.templates import TemplateSet, Term
 from mtlstruct.templates.arc_terms import BINS, MIDDLE, ROOT
 from mtlstruct.templates.functions import VALUE, bound
 from mtlstruct.templates.terms import NO_COLUMN, boundary
-
-Int64 = NDArray[np.int64]
 
 DIRECTION = Term(0, NO_COLUMN, "direction", anchor="hm")
 
@@ -56,7 +55,11 @@ class ArcItems:
     def templates(self) -> TemplateSet:
         """The templates as templates of items, with their texts as arc templates."""
         number = {term: k for k, term in enumerate(self.terms)}
-        return replace(self.arcs, templates=tuple(_of_items(template, number) for template in self.arcs))
+        found = []
+        for template in self.arcs:
+            terms = tuple(Term(0, number[replace(term, name="")]) for term in template.terms)
+            found.append(replace(template, kind="U", terms=terms))
+        return replace(self.arcs, templates=tuple(found))
 
     def corpus(
         self, corpus: Corpus, heads: NDArray[np.int32], columns: Collection[int] | None = None
@@ -83,11 +86,6 @@ class ArcItems:
             column(term) if columns is None or k in columns else empty for k, term in enumerate(self.terms)
         )
         return Corpus(tuple(found), corpus.ptr)
-
-
-def _of_items(template: Template, number: dict[Term, int]) -> Template:
-    terms = tuple(Term(0, number[replace(term, name="")]) for term in template.terms)
-    return replace(template, kind="U", terms=terms)
 
 
 class TreeArcs:

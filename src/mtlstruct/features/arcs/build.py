@@ -18,12 +18,9 @@ from mtlstruct.features.arcs.plan import DISTANCES, EACH, NONE, ArcPlan, Base, c
 from mtlstruct.features.arcs.values import scale_to_unit
 from mtlstruct.features.encoded import Encoded
 from mtlstruct.features.index import FeatureIndex, encode_training
-from mtlstruct.features.vocabulary import PairTable, capacity, rank_by_count
+from mtlstruct.features.vocabulary import Int32, Int64, PairTable, capacity, rank_by_count
 from mtlstruct.templates import TemplateSet
 from mtlstruct.templates.functions import VALUE
-
-Int32 = NDArray[np.int32]
-Int64 = NDArray[np.int64]
 
 
 def encode_trees(

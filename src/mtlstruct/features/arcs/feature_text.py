@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mtlstruct.features.arcs.index import ArcIndex
 from mtlstruct.features.arcs.kernels import MASK, MASK_BITS, POSITIONS
 from mtlstruct.features.arcs.plan import BOTH, DIRECTION, DISTANCE, DISTANCES, NONE, Base
 from mtlstruct.features.shared_templates import cells_by_term
+from mtlstruct.features.vocabulary import Int64
 from mtlstruct.templates import Template, Term
 from mtlstruct.templates.arc_terms import BINS, MIDDLE
 from mtlstruct.templates.functions import VALUE
 
-Int64 = NDArray[np.int64]
 Cells = dict[tuple[str, Term], str]
 """Cells by anchor and term without anchor."""
 

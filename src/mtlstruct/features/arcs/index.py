@@ -18,20 +18,18 @@ from numpy.typing import NDArray
 
 from mtlstruct._system import memory, threads
 from mtlstruct.corpus import Column, Corpus
-from mtlstruct.features.arcs.kernels import EMPTY, Program, encode_arcs, make_work, score_arcs, sum_classes
+from mtlstruct.features.arcs.kernels import EMPTY, Program, encode_arcs, score_arcs, sum_classes
 from mtlstruct.features.arcs.plan import EACH, NONE, ArcPlan, class_tables, make_plan
 from mtlstruct.features.arcs.values import real_values, word_numbers
 from mtlstruct.features.encoded import Encoded
 from mtlstruct.features.index import FeatureIndex
+from mtlstruct.features.vocabulary import Int32, Int64
 from mtlstruct.linear.design import PREFETCH_DISTANCE, Design
 from mtlstruct.linear.weight_layout import WeightLayout
 from mtlstruct.structures.base import Parts, Sites
 from mtlstruct.structures.tree import arc_starts
 from mtlstruct.templates import TemplateSet
 from mtlstruct.templates.arc_terms import BINS, ROOT
-
-Int32 = NDArray[np.int32]
-Int64 = NDArray[np.int64]
 
 KIND = "arc"
 TOKENS = (Sites("node", "U", None, False),)
@@ -78,9 +76,10 @@ class ArcIndex:
         return _program(self)
 
     @cached_property
-    def block_ptr(self) -> Int64:
-        """int64[m + 1]: the attributes of each template."""
-        return np.concatenate([[0], np.cumsum(self.sizes)]).astype(np.int64)
+    def layout(self) -> WeightLayout:
+        """The layout of the weights."""
+        ptr = np.append(0, np.cumsum(self.sizes)).astype(np.int64)
+        return WeightLayout(ptr, np.arange(len(self.sizes), dtype=np.int32))
 
     @cached_property
     def value_of(self) -> Int32:
@@ -103,11 +102,8 @@ class ArcIndex:
         by_value, read = self._stored[1:], word_numbers(corpus, self.plan, self.normalize)
 
         def work(span: tuple[int, int]) -> None:
-            longest = int(np.diff(corpus.ptr[span[0] : span[1] + 1]).max(initial=0)) + 1
-            numbers = np.empty((self.program.sources + 1, longest**2), np.int64)
-            arcs, keys = out[starts[span[0]] : starts[span[1]]], np.empty((longest + 1, 3), np.int64)
-            real = real_values(self.plan, read, corpus.ptr, span)
-            score_arcs(self.program, *by_value, words, corpus.ptr, span, numbers, keys, real, arcs)
+            real, arcs = real_values(self.plan, read, corpus.ptr, span), out[slice(*starts[list(span)])]
+            score_arcs(self.program, *by_value, words, corpus.ptr, span, real, arcs)
 
         threads.in_order(work, threads.chunks(starts))
         return (out,), (None,)
@@ -157,50 +153,39 @@ def arc_bytes(arcs: int, templates: TemplateSet) -> int:
 
 def encode_all(index: ArcIndex, corpus: Corpus, words: NDArray[np.integer]) -> Encoded:
     """Return the attributes of all arcs; a few sentences at a time, so that few are held twice."""
-    starts = arc_starts(corpus.ptr)
-    ids: NDArray[np.integer] = np.zeros(0, _id_type(index))
+    starts, layout, program = arc_starts(corpus.ptr), index.layout, index.program
     numbers, values = word_numbers(corpus, index.plan, index.normalize), np.zeros(0, np.float32)
-    ptr = np.zeros(int(starts[-1]) + 1, np.int64)
+    ids, ptr = np.zeros(0, layout.id_type), np.zeros(int(starts[-1]) + 1, np.int64)
+
+    def work(span: tuple[int, int]) -> tuple[NDArray[np.integer], Int64, NDArray[np.float32]]:
+        """Return the attributes of arcs of some sentences, where those of each end, and values."""
+        ends = np.zeros(int(starts[span[1]] - starts[span[0]]), np.int64)
+        empty = np.empty(64 * (len(ends) + 1), layout.id_type)
+        found = encode_arcs(program, index.table, words, corpus.ptr, span, ends, empty)
+        real = real_values(index.plan, numbers, corpus.ptr, span)
+        if real is None:
+            return found, ends, np.zeros(0, np.float32)
+        return (
+            found,
+            ends,
+            real[index.value_of[found], np.repeat(np.arange(len(ends)), np.diff(ends, prepend=0))],
+        )
+
     spans, step, size = threads.chunks(starts), threads.get_threads(), 0
     for k in range(0, len(spans), step):
         some = spans[k : k + step]
-        found = threads.in_order(lambda span: _encode_span(index, corpus.ptr, words, numbers, span), some)
-        for (first, last), (new, ends, own_values) in zip(some, found, strict=True):
+        for (first, last), (new, ends, own_values) in zip(some, threads.in_order(work, some), strict=True):
             ids.resize(size + len(new), refcheck=False)  # the system remaps pages instead of copying
             ids[size:] = new
-            ptr[starts[first] + 1 : starts[last] + 1] = ends[1:] + size
+            ptr[starts[first] + 1 : starts[last] + 1] = ends + size
             size += len(new)
             if len(own_values):
                 values.resize(size, refcheck=False)
                 values[size - len(new) :] = own_values
     ids.resize(size + PREFETCH_DISTANCE, refcheck=False)
-    ids[size:] = index.block_ptr[-1]
-    layout = WeightLayout(index.block_ptr, np.arange(len(index.templates), dtype=np.int32))
+    ids[size:] = layout.attributes
     design = Design(ids, ptr, np.zeros(0, np.int32), values, layout)
     return Encoded((KIND,), (design,), (None,), corpus.ptr, len(index.templates))
-
-
-def _encode_span(
-    index: ArcIndex,
-    ptr: Int64,
-    words: NDArray[np.integer],
-    numbers: NDArray[np.float32],
-    span: tuple[int, int],
-) -> tuple[NDArray[np.integer], Int64, NDArray[np.float32]]:
-    """Return the attributes of all arcs of some sentences, their starts, and values."""
-    lengths = np.diff(ptr[span[0] : span[1] + 1])
-    work = make_work(index.program, int(lengths.max(initial=1)))
-    starts = np.zeros(int((lengths * (lengths + 1)).sum()) + 1, np.int64)
-    empty: NDArray[np.integer] = np.empty(64 * len(starts), _id_type(index))
-    ids = encode_arcs(index.program, index.table, words, ptr, span, work, starts[1:], empty)
-    real = real_values(index.plan, numbers, ptr, span)
-    if real is None:
-        return ids, starts, np.zeros(0, np.float32)
-    return ids, starts, real[index.value_of[ids], np.repeat(np.arange(len(starts) - 1), np.diff(starts))]
-
-
-def _id_type(index: ArcIndex) -> type:
-    return np.int32 if index.block_ptr[-1] < np.iinfo(np.int32).max else np.int64
 
 
 def _by_value(index: ArcIndex, weights: NDArray[np.float32]) -> tuple[NDArray[Any], ...]:
@@ -228,12 +213,9 @@ def _program(index: ArcIndex) -> Program:
     inner.sort(key=lambda b: (plan.bases[b].place > EACH, plan.bases[b].place))
     sides = [*plan.sources, *((plan.bases[b].first, plan.bases[b].second) for b in pairs)]
     lookups = [
-        *(
-            [first[n], mask[n], NONE, NONE not in pair]
-            for n, pair in enumerate(plan.sources, len(plan.bases))
-        ),
-        *([first[b], mask[b], b, False] for b in pairs),
+        (first[n], mask[n], NONE, NONE not in pair) for n, pair in enumerate(plan.sources, len(plan.bases))
     ]
+    lookups += [(first[b], mask[b], b, False) for b in pairs]
     between = []
     for b in inner:
         base = plan.bases[b]
@@ -245,24 +227,19 @@ def _program(index: ArcIndex) -> Program:
         for right in (False, True)
     ]
     listed = [j for templates in plan.templates_of for j in templates]
+    # the slot after the last one is all zeros; NONE = -1 reads it
+    every = np.append(plan.slots, np.full((1, *plan.slots.shape[1:]), len(plan.words)), axis=0)
+    slots = every[np.array(sides, np.int64).reshape(-1, 2)].transpose(2, 3, 0, 1)
     return Program(
         lookups=np.array(lookups, np.int64).reshape(-1, 4),
         ends=np.array(ends, np.int64).reshape(2, -1, 2),
-        slots=_slots(plan, sides),
+        slots=np.ascontiguousarray(slots, np.int64),
         inner=np.array(between, np.int64).reshape(-1, 7),
         record=np.append(0, np.cumsum([len(js) for js in plan.templates_of])).astype(np.int64),
-        block=index.block_ptr[np.array(listed, np.int64)],
+        block=index.layout.block_ptr[np.array(listed, np.int64)],
         classes=class_tables()[np.array([plan.variant_of[j] for j in listed], np.int64)],
         bins=np.searchsorted(BINS, np.arange(BINS[-1] + 1), side="right") - 1,
         sources=len(plan.sources),
         # 0 is a missing side, even where no template has sides
         null=int(index.words.sizes.sum()) or NONE,
     )
-
-
-def _slots(plan: ArcPlan, sides: Sequence[tuple[int, int]]) -> Int64:
-    """Return Program.slots; the slot after the last one is all zeros."""
-    missing = np.full((1, *plan.slots.shape[1:]), len(plan.words))
-    slots = np.concatenate([plan.slots, missing])  # NONE = -1 is the last one
-    pairs = np.array(sides, np.int64).reshape(len(sides), 2)
-    return np.ascontiguousarray(slots[pairs].transpose(2, 3, 0, 1)).astype(np.int64)

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from mtlstruct._numba.decorators import inner_kernel, kernel
 from mtlstruct.features.vocabulary import pair_hash
 from mtlstruct.linear.design import prefetch
+from mtlstruct.structures.tree_decoding import longest_sentence
 
 MASK_BITS = 16
 """A record is start · 2^MASK_BITS + observed classes."""
@@ -62,27 +63,6 @@ class Program(NamedTuple):
     bins: NDArray[np.int64]
     sources: int
     null: int
-
-
-class Work(NamedTuple):
-    """The workspace of one arc.
-
-    found     int64[lookups, 2]: row and base of what was found
-    number    int64[sources]
-    keys      int64[lookups + 1, 3]: key, row and number of what is looked up
-    """
-
-    found: NDArray[np.int64]
-    number: NDArray[np.int64]
-    keys: NDArray[np.int64]
-
-
-def make_work(program: Program, longest: int) -> Work:
-    """Allocate the workspace for sentences of up to `longest` words."""
-    each = int(np.count_nonzero(program.inner[:, 5] == 0))
-    lookups = len(program.lookups) + len(program.inner) + each * longest + 1
-    keys = np.zeros((len(program.lookups) + 1, 3), np.int64)
-    return Work(np.zeros((lookups, 2), np.int64), np.zeros(program.sources + 1, np.int64), keys)
 
 
 # ---------------------------------------------------------------- kernels
@@ -194,9 +174,16 @@ def _look_up(program, table, words, origin, head, modifier, work):
 
 
 @kernel
-def encode_arcs(program, table, words, ptr, span, work, row_ends, ids):
+def encode_arcs(program, table, words, ptr, span, row_ends, ids):
     """Return the attributes of all arcs of some sentences; row_ends: where those of each end."""
-    bins, n_classes = program.bins, program.classes.shape[1]
+    bins, n_classes, lookups = program.bins, program.classes.shape[1], len(program.lookups)
+    most = lookups + len(program.inner) * longest_sentence(span[0], span[1], ptr) + 1
+    # row and base of what was found; numbers of sources; key, row and number of what is looked up
+    work = (
+        np.zeros((most, 2), np.int64),
+        np.zeros(program.sources + 1, np.int64),
+        np.zeros((lookups + 1, 3), np.int64),
+    )
     arc = 0
     size = 0
     for i in range(span[0], span[1]):
@@ -213,16 +200,16 @@ def encode_arcs(program, table, words, ptr, span, work, row_ends, ids):
                     right = 1 if modifier > head else 0
                     distance = bins[min(abs(head - modifier) - 1, len(bins) - 1)]
                     arc_class = right * (n_classes // 2) + distance
-                    size = _write_attributes(program, table, work, rows, arc_class, ids, size)
+                    size = _write_attributes(program, table, work[0], rows, arc_class, ids, size)
                 row_ends[arc] = size
                 arc += 1
     return ids[:size]
 
 
 @inner_kernel
-def _write_attributes(program, table, work, rows, arc_class, ids, size):
+def _write_attributes(program, table, found, rows, arc_class, ids, size):
     """Write the attributes of the rows found for an arc. Return where they end."""
-    record, block, classes, found = program.record, program.block, program.classes, work.found
+    record, block, classes = program.record, program.block, program.classes
     end = np.uint64(size)
     for k in range(np.uint64(rows)):
         row, base = np.uint64(found[k, ZERO]), np.uint64(found[k, ONE])
@@ -252,7 +239,7 @@ def sum_classes(program, base, records, table, weights, sums):
 
 
 @kernel
-def score_arcs(program, table, sums, both_ways, value_of, words, ptr, span, numbers, keys, real, out):
+def score_arcs(program, table, sums, both_ways, value_of, words, ptr, span, real, out):
     """Add the scores of all arcs, base by base: the table of a base then stays in the cache.
 
     table     int64[rows, 2]: key and number of each value; sources have their own numbers
@@ -260,10 +247,11 @@ def score_arcs(program, table, sums, both_ways, value_of, words, ptr, span, numb
     both_ways bool[lookups]: whether an arc and the one in the other direction have the same value
     value_of  int64[bases]: the row of `real` by which a base is multiplied
     real      float32[values, arcs]: real values; None if all are 1
-    numbers   int64[sources, n·(n + 1)], keys int64[n + 1, 3]: workspace for sentences of n words
     """
     lookups, ends, slots, inner, _, _, classes, bins, sources, null = program
     reach, last_bin, half = slots.shape[1] - 1, len(bins) - 1, classes.shape[1] // 2
+    longest = longest_sentence(span[0], span[1], ptr) + 1
+    numbers, keys = np.empty((sources + 1, longest**2), np.int64), np.empty((longest + 1, 3), np.int64)
     arcs = 0
     for i in range(span[0], span[1]):
         n, origin = ptr[i + 1] - ptr[i], ptr[i] + i

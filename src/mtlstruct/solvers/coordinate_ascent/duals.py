@@ -8,10 +8,11 @@ from numpy.typing import NDArray
 
 from mtlstruct.linear.design import can_share_singletons, share_singletons
 from mtlstruct.objective.oracle import Oracle, Weights
-from mtlstruct.solvers.coordinate_ascent.sequence.dual import ItemDual, SequenceDual
+from mtlstruct.solvers.coordinate_ascent.sequence.dual import SequenceDual
 from mtlstruct.solvers.coordinate_ascent.sequence.features import Step
+from mtlstruct.solvers.coordinate_ascent.sequence.hinge import HingeDual
 from mtlstruct.solvers.coordinate_ascent.tree_dual import SmoothTreeDual, TreeDual
-from mtlstruct.structures import MulticlassStructure, SequenceStructure, Structure, TreeStructure
+from mtlstruct.structures import SequenceStructure, Structure, TreeStructure
 
 
 class DualState(Protocol):
@@ -55,23 +56,21 @@ class DualState(Protocol):
         """Return the expected loss; `counts` are those of the first kind."""
 
 
-DUAL_STATES: dict[type, Any] = {
-    SequenceStructure: SequenceDual,
-    MulticlassStructure: ItemDual,
-    TreeStructure: TreeDual,
+DUAL_STATES: dict[type, tuple[Any, Any]] = {
+    SequenceStructure: (HingeDual, SequenceDual),
+    TreeStructure: (TreeDual, SmoothTreeDual),
 }
-"""Structure -> dual variables. Subclasses inherit them; other structures have other solvers."""
+"""Structure -> dual variables with the hinge and with a smooth loss; subclasses inherit them."""
 
 
 def dual_class(structure: type[Structure], smooth: bool = False) -> Any:
-    """Return the class of the dual variables of a structure with the hinge or a smooth loss."""
-    found = next((DUAL_STATES[kind] for kind in structure.__mro__ if kind in DUAL_STATES), None)
-    return SmoothTreeDual if smooth and found is TreeDual else found
+    """Return the class of the dual variables of a structure; None if it has no row above."""
+    return next((DUAL_STATES[kind][smooth] for kind in structure.__mro__ if kind in DUAL_STATES), None)
 
 
 def supported_losses(structure: type[Structure]) -> tuple[str, ...]:
     """Return which of the losses "hinge", "log" and "softmax-margin" the solver can minimise."""
-    kinds = dict.fromkeys(dual_class(structure, smooth) for smooth in (False, True))
+    kinds = (dual_class(structure, smooth) for smooth in (False, True))
     return tuple(loss for kind in kinds if kind is not None for loss in kind.losses)
 
 

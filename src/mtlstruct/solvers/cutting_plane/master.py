@@ -39,7 +39,6 @@ class Dual:
     objective   the dual value of alpha, a lower bound
     primal      the value of w on the cuts, an upper bound
     gap         (primal − objective) / |primal|
-    iterations  steps of the method
     """
 
     alpha: Array
@@ -47,7 +46,6 @@ class Dual:
     objective: float
     primal: float
     gap: float
-    iterations: int = 0
 
 
 class Master(Protocol):

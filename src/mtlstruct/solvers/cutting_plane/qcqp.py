@@ -69,67 +69,56 @@ class ConeProgram:
     norm: Regularizer
     theta: float | None
 
-    def measured(self, view: ConeView) -> Dual:
-        """Return the certificate of a view, made feasible.
+    def measured(self, point: InteriorPoint) -> Dual:
+        """Return the certificate of a point, made feasible.
 
         If better, that of the multiple that just satisfies every cut: the hinge must be zero where
         C is huge.
         """
-        total = max(float(view.alpha.sum()), LEAST_DIVISOR)
+        alpha, mu, dots = point.alpha, point.mu, point.dots
+        total = max(float(alpha.sum()), LEAST_DIVISOR)
         if self.theta:
-            by = 1 / max(1.0, total / self.C, float(np.sqrt(view.half.max() / self.theta)))
-            return rescaled_bounds(by * view.dots, self.q, self.C, by * view.alpha, view.mu, self.norm)
-        mu, most = view.mu / view.mu.sum(), self.C / total
-        ratio = self.q / np.maximum(mu @ view.dots, LEAST_DIVISOR)
+            by = 1 / max(1.0, total / self.C, float(np.sqrt(point.half.max() / self.theta)))
+            return rescaled_bounds(by * dots, self.q, self.C, by * alpha, mu, self.norm)
+        mu, most = mu / mu.sum(), self.C / total
+        ratio = self.q / np.maximum(mu @ dots, LEAST_DIVISOR)
         needed = float(ratio.max(initial=0.0)) * (1 + ROUNDING_MARGIN)
         plain, scaled = (
-            bounds(by * view.dots, self.q, self.C, by * view.alpha, mu, self.norm)
+            bounds(by * dots, self.q, self.C, by * alpha, mu, self.norm)
             for by in (min(1.0, most), min(max(1.0, needed), most))
         )
         return better(plain, scaled)
 
 
-@dataclass(frozen=True)
-class ConeView:
-    """alpha float64[s] and mu float64[k] with dots float64[k,s], the products ⟨v_j, p_j^r⟩."""
-
-    alpha: Array
-    mu: Array
-    dots: Array
-
-    @property
-    def half(self) -> Array:
-        """½‖v_j‖², which θ has to bound."""
-        return np.asarray(np.maximum(0.5 * (self.dots @ self.alpha), 0.0))
-
-
-@dataclass(frozen=True)
 class InteriorPoint:
     """Primal-dual point: θ, and positive x = (t, α, rest) and z = (μ, λ, τ), each k+s+1 long.
 
     All x_i z_i go to 0. rest = C − Σα. t_j = θ − ½‖v_j‖² holds only in the end: a step that had to
-    stay on this curve would stall.
+    stay on this curve would stall. Where the constraint leaves more slack than x has, x takes it.
+    dots float64[k,s] are the products ⟨v_j, p_j^r⟩, and half the ½‖v_j‖² that θ has to bound.
     """
 
-    theta: float
-    x: Array
-    z: Array
-    view: ConeView
+    def __init__(self, program: ConeProgram, theta: float, x: Array, z: Array) -> None:
+        k = len(program.blocks)
+        self.theta, self.z, self.alpha, self.mu = theta, z, x[k:-1], z[:k]
+        self.dots = products(program.blocks, self.alpha)
+        self.half = np.maximum(0.5 * (self.dots @ self.alpha), 0.0)
+        self.x = np.concatenate([np.maximum(x[:k], theta - self.half), x[k:]])
 
 
 def _interior(program: ConeProgram, point: InteriorPoint, tol: float) -> Dual:
     """Run Mehrotra's predictor-corrector until the gap is within tol or progress stops."""
-    best, least, stalled, steps = program.measured(point.view), np.inf, 0, 0
+    best, least, stalled, steps = program.measured(point), np.inf, 0, 0
     while best.gap > tol and stalled < MAX_STALLED_STEPS and steps < MAX_STEPS:
         try:
             point = _advanced(program, point)
         except LinAlgError:
             break
-        now, eta = program.measured(point.view), float(point.x @ point.z)
+        now, eta = program.measured(point), float(point.x @ point.z)
         moves = 0.01 * tol * abs(now.primal) < eta < 0.9 * least or now.gap < 0.9 * best.gap
         stalled = 0 if moves else stalled + 1
         best, least, steps = better(best, now), min(least, eta), steps + 1
-    return replace(best, iterations=steps)
+    return best
 
 
 def _opening(program: ConeProgram, start: Array | None) -> InteriorPoint:
@@ -150,15 +139,7 @@ def _opening(program: ConeProgram, start: Array | None) -> InteriorPoint:
     alpha, gap = by * alpha, by * float(q @ alpha)
     theta = program.theta or by * by * float(half.max()) + CENTRE_SLACK * gap
     x = np.concatenate([theta - by * by * half, alpha, [C - alpha.sum()]])
-    return _point(program, theta, x, gap / len(x) / x)
-
-
-def _point(program: ConeProgram, theta: float, x: Array, z: Array) -> InteriorPoint:
-    """Complete a point; where the constraint leaves more slack than x has, x takes it."""
-    k, alpha = len(program.blocks), x[len(program.blocks) : -1]
-    view = ConeView(alpha, z[:k], products(program.blocks, alpha))
-    slack = np.maximum(x[:k], theta - view.half)
-    return InteriorPoint(theta, np.concatenate([slack, x[k:]]), z, view)
+    return InteriorPoint(program, theta, x, gap / len(x) / x)
 
 
 def _advanced(program: ConeProgram, point: InteriorPoint) -> InteriorPoint:
@@ -171,7 +152,7 @@ def _advanced(program: ConeProgram, point: InteriorPoint) -> InteriorPoint:
     target = min(max(left**3, 1e-4), 0.5) * eta / len(x)
     dtheta, dx, dz = newton.direction(target - x * z - by_x * by_z * dx * dz)
     by = min(_longest(x, dx), _longest(z, dz))  # one for both: α and μ meet in μ_j Q^jα
-    return _point(program, point.theta + by * dtheta, x + by * dx, z + by * dz)
+    return InteriorPoint(program, point.theta + by * dtheta, x + by * dx, z + by * dz)
 
 
 def _longest(x: Array, dx: Array) -> float:
@@ -191,23 +172,23 @@ class Newton:
     """
 
     def __init__(self, program: ConeProgram, point: InteriorPoint) -> None:
-        view, (k, s) = point.view, point.view.dots.shape
+        k, s = point.dots.shape
         self.point, self.ratio = point, point.z / point.x
         self.weight = np.inf if program.theta else float(self.ratio[:k].sum())
-        self.mean = self.ratio[:k] @ view.dots / self.weight
-        self.centred = view.dots - self.mean
+        self.mean = self.ratio[:k] @ point.dots / self.weight
+        self.centred = point.dots - self.mean
         root = np.sqrt(self.ratio[:k])[:, None] * self.centred
-        self.matrix = (view.mu @ program.blocks.reshape(k, s * s)).reshape(s, s) + root.T @ root
+        self.matrix = (point.mu @ program.blocks.reshape(k, s * s)).reshape(s, s) + root.T @ root
         self.matrix += self.ratio[-1]
         self.matrix.flat[:: s + 1] += self.ratio[k:-1]
         self.scale, self.factor = _cholesky(self.matrix)
-        self.lack_alpha = view.mu @ view.dots - program.q - point.z[k:-1] + point.z[-1]
-        self.lack_slack = point.theta - view.half - point.x[:k]
-        self.lack_mu = 1.0 - float(view.mu.sum())
+        self.lack_alpha = point.mu @ point.dots - program.q - point.z[k:-1] + point.z[-1]
+        self.lack_slack = point.theta - point.half - point.x[:k]
+        self.lack_mu = 1.0 - float(point.mu.sum())
 
     def direction(self, change: Array) -> tuple[float, Array, Array]:
         """Return (dθ, dx, dz) that closes residuals to first order and changes x·z by `change`."""
-        dots = self.point.view.dots
+        dots = self.point.dots
         k, push = len(dots), change / self.point.x
         pull = push[:k] - self.ratio[:k] * self.lack_slack
         dalpha = self._solve(

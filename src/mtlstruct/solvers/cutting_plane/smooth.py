@@ -11,7 +11,7 @@ mean of known ones.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -121,7 +121,7 @@ def _accelerated_gradient(program: SmoothProgram, here: Point, tol: float) -> Du
         ahead = Point(*(b + beyond * (b - a) for a, b in zip(here, new, strict=True)))
         here, momentum = new, next_momentum
         if step % CERTIFICATE_EVERY == 0:
-            best = replace(better(best, program.measured(here)), iterations=step)
+            best = better(best, program.measured(here))
     return best
 
 

@@ -100,7 +100,7 @@ class _CuttingPlaneRun(SolverRun):
         self.passes, self.bundle = 0, Bundle(oracle)
         self.weights: Weights = oracle.zeros()
         self.mu = regularizer.start(oracle.templates)
-        self.dual = Dual(np.zeros(0), self.mu, 0.0, 0.0, 0.0, 0)
+        self.dual = Dual(np.zeros(0), self.mu, 0.0, 0.0, 0.0)
         self.hinge: Hinge = oracle.hinge(oracle.score(self.weights, self.mu))
         self.objective = self.risk = self.bundle_risk = np.inf
 
@@ -138,7 +138,7 @@ class _CuttingPlaneRun(SolverRun):
         dots = self.mu @ products(self.bundle.gram, self.dual.alpha)
         self.bundle_risk = float(np.max(self.bundle.q - dots, initial=0.0))  # R_s(w) = max_r (q_r + w·p^r)
         alpha = self.bundle.prune(self.dual.alpha, patience)
-        self.dual = Dual(alpha, self.mu, max(self.dual.objective, 0.0), self.dual.primal, self.dual.gap, 0)
+        self.dual = Dual(alpha, self.mu, max(self.dual.objective, 0.0), self.dual.primal, self.dual.gap)
         self.bundle.cuts.combine(alpha, self.weights)
 
     def move(self, towards: float) -> None:

@@ -8,22 +8,30 @@ Pontil 2005; Kloft et al. 2011):  Ω(w) = min over mu of ½ Σ_j ‖w_j‖²/mu_
 mu is that of norms exp(θ_j), and L-BFGS steps in x and θ together. As θ moves and x stays, weights move about
 as their minimum does (`MergedProblem.set_mu`), so that x and θ are nearly independent variables. Each step lowers
 this upper bound of Ω plus the loss. Records have the objective, with Ω itself, which may rise slightly.
+
+IRW-CRF: rounds of a quadratic Ω whose template weights follow from the solution of the round before.
+
+    w minimises ½ Σ_j ‖w_j‖²/mu_j + c·Σξ_i, from the last w;  then mu_j = ‖w_j‖² + ε;  at most ten times
+
+The first round is a plain CRF, mu = 1. No round raises ½ Σ_j log(1 + ‖w_j‖²/ε) + c·Σξ_i, whose tangent in
+‖w_j‖² is the weighted square; but that is not convex. So the certificate of a run is that of its last
+round: it bounds the distance to the optimum for the given mu, and says nothing of that mu.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mtlstruct.errors import IncompatibleError
 from mtlstruct.objective.oracle import Likelihood, Oracle, Weights
-from mtlstruct.objective.regularizers import BlockL2, Regularizer
-from mtlstruct.solvers.base import Start, golden_section
+from mtlstruct.objective.regularizers import L2, Regularizer
+from mtlstruct.solvers.base import Fit, Start, golden_section
 from mtlstruct.solvers.likelihood.problem import MergedProblem
 from mtlstruct.solvers.likelihood.quasi_newton import blend, combine, dot, wolfe
-from mtlstruct.solvers.likelihood.run import QuasiNewton, QuasiNewtonRun
+from mtlstruct.solvers.likelihood.run import QuasiNewton, QuasiNewtonRun, change_variables
 
 MIX_STEPS = 20
 """Golden sections in the search for the best mixture of two dual points."""
@@ -36,6 +44,9 @@ MAX_RAISES = 20
 
 MAX_LOG_STEP = 1.0
 """Largest change of θ in a first trial step."""
+
+STEADY_CHANGE = 0.01
+"""Rounds end when no mu_j changes by more than this share."""
 
 
 class LBFGSRun(QuasiNewtonRun):
@@ -141,7 +152,7 @@ class LBFGSRun(QuasiNewtonRun):
     @property
     def penalty(self) -> Regularizer:
         """Ω as a function of the norms of blocks."""
-        return self.regularizer if self.learned else BlockL2(self.problem.mu)
+        return self.regularizer if self.learned else L2(self.problem.mu)
 
     def omega(self) -> float:
         """Return Ω of the weights at x, shared out among equal columns in proportion to mu."""
@@ -149,7 +160,7 @@ class LBFGSRun(QuasiNewtonRun):
 
     def full_omega(self, weights: Weights) -> float:
         """Return Ω at the Euclidean norms of blocks."""
-        return self.regularizer.value(np.sqrt(self.problem.full.squared_norms(weights)))
+        return self.penalty.value(np.sqrt(self.problem.full.squared_norms(weights)))
 
     def mix(self, gain: float) -> None:
         """Search the best point between the old mixture and the new distribution, scaled towards gold."""
@@ -173,13 +184,6 @@ class LBFGSRun(QuasiNewtonRun):
         norms = np.exp(theta)
         norms += self.floor * norms.sum()
         return norms, self.regularizer.weights(norms)
-
-    def final_mu(self) -> NDArray[np.float64]:
-        """Return mu without the templates that have next to none, if the norm is sparse."""
-        mu = self.problem.mu
-        if not (self.learned and self.regularizer.sparse):
-            return mu
-        return np.where(mu < self.stop.drop * mu.sum(), 0.0, mu)
 
     def _move_to(self, t: float) -> Likelihood:
         combine(1.0, self.last_x, np.array([t]), self.direction[None], self.x)
@@ -220,3 +224,58 @@ class LBFGS(QuasiNewton):
 
     run = LBFGSRun
     needs: tuple[str, ...] = ("marginals", "weights")
+
+
+class _ReweightedRun(LBFGSRun):
+    """Rounds of a quadratic Ω; bounds and the trace of the objective are those of the present round."""
+
+    state_fields = (*LBFGSRun.state_fields, "rounds", "round_start")
+
+    def __init__(
+        self, solver: Reweighted, oracle: Oracle, regularizer: Regularizer, c: float, init: Start | None
+    ) -> None:
+        super().__init__(solver, oracle, regularizer, c, init)
+        self.max_rounds, self.epsilon = solver.rounds, solver.epsilon
+        self.rounds = self.round_start = 0
+
+    def step(self) -> bool:
+        """Make one step, the first of a new round if the present one is over."""
+        if self._round_over(self.passes - 1):
+            self.rounds, self.round_start = self.rounds + 1, self.passes - 1
+            ratio = self.problem.rescale(self.curvature, self._reweighted())
+            self.problem.map_blocks(change_variables, self.x, self.gradient, ratio)
+            self.pairs.order.clear()  # Ω has changed
+            self.set_gradient()
+            self.quadratic = self._bound() + self.c * self.risk * self.problem.oracle.sentences
+            self.objective, self.dual, self.trace = self.quadratic, 0.0, [self.quadratic]
+        return super().step()
+
+    def ended(self) -> bool:
+        """Return whether the last round is over, or no pass is left."""
+        if self.passes >= self.stop.max_passes:
+            return True
+        if not self._round_over(self.passes):
+            return False
+        change = float(np.abs(self._reweighted() / self.problem.mu - 1).max())
+        return self.rounds >= self.max_rounds or change < STEADY_CHANGE
+
+    def result(self) -> Fit:
+        """Return the weights of the present round; mu sums to one."""
+        found = super().result()
+        return replace(found, mu=found.mu / found.mu.sum())
+
+    def _round_over(self, passes: int) -> bool:
+        return passes > self.round_start and (self.near() or not self.moved)
+
+    def _reweighted(self) -> NDArray[np.float64]:
+        return np.asarray(self.problem.mu**2 * self.sums[0] + self.epsilon)
+
+
+@dataclass(frozen=True)
+class Reweighted(QuasiNewton):
+    """Solver of IRW-CRF: `rounds` after the plain one, `epsilon` as in the paper."""
+
+    run = _ReweightedRun
+    rounds: int = 10
+    epsilon: float = 0.001
+    needs: tuple[str, ...] = ("marginals", "quadratic")

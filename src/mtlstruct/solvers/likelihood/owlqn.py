@@ -67,12 +67,9 @@ class _OWLQNRun(QuasiNewtonRun):
 
     def omega(self) -> float:
         """Return l1·‖h‖₁ + Σ ridge_f·h_f²."""
-
-        def omega(x: Vector, scale: Vector, ridge: Vector) -> float:
-            return float(_elastic_net(x, scale, ridge, self.elastic.l1))
-
-        problem = self.problem
-        return float(np.sum(problem.map_blocks(omega, self.x, problem.scale, problem.ridge)))
+        problem, l1 = self.problem, self.elastic.l1
+        tables = self.x, problem.scale, problem.ridge
+        return float(np.sum(problem.map_blocks(lambda *rows: _elastic_net(*rows, l1), *tables)))
 
     def full_omega(self, weights: Weights) -> float:
         """Return Ω of sums of absolute values and of squares."""
@@ -99,12 +96,8 @@ class _OWLQNRun(QuasiNewtonRun):
 
     def _move_to(self, t: np.float32) -> float:
         """Move to last_x + t·direction, up to where it crosses zero; return the linear change."""
-
-        def move(x: Vector, last_x: Vector, pseudo: Vector, direction: Vector) -> float:
-            return float(_step_in_orthant(x, last_x, pseudo, direction, t))
-
-        tables = (self.last_x, self.pseudo_gradient, self.direction)
-        return float(np.sum(self.problem.map_blocks(move, self.x, *tables)))
+        tables = self.x, self.last_x, self.pseudo_gradient, self.direction
+        return float(np.sum(self.problem.map_blocks(lambda *rows: _step_in_orthant(*rows, t), *tables)))
 
     def _arrive(self, likelihood: Likelihood) -> None:
         self.problem.loss_gradient(likelihood, self.v)

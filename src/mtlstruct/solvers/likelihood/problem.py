@@ -11,7 +11,7 @@ c·curvature·sites, where sites counts those at which an attribute fires: scale
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -110,19 +110,25 @@ class MergedProblem(Stateful):
         """Write the gradient of c·Σξ_i + Σ ridge_f·s_f² in x."""
         self.map_blocks(_gradient, out, self.scale, self.ridge, x, v)
 
-    def map_blocks(self, kernel: Any, x: Vector, *tables: Any) -> list[float]:
-        """Call kernel(rows of x, the same rows of each table) chunk by chunk; return its results.
+    def map_blocks(self, kernel: Any, *tables: Any, sums: int = 0) -> list[Any]:
+        """Call kernel(rows of each table) chunk by chunk; return its results.
 
-        Tables are vectors, too, or lists with one array per kind.
+        Tables are vectors, or lists with one array per kind. With `sums`, the kernel also gets the
+        members of the rows and an array of so many numbers per template, which is the result.
         """
 
-        def work(chunk: tuple[int, slice, slice, int]) -> float:
+        def work(chunk: tuple[int, slice, slice, int]) -> Any:
             kind, rows, flat, width = chunk
-            others = [
+            blocks = [
                 table[kind][rows] if isinstance(table, list) else table[flat].reshape(-1, width)
                 for table in tables
             ]
-            return float(kernel(x[flat].reshape(-1, width), *others) or 0.0)
+            if not sums:
+                return kernel(*blocks)
+            ptr, templates = self.merged.members[kind]
+            out = np.zeros(sums * self.full.templates)
+            kernel(*blocks, ptr[rows.start : rows.stop + 1], templates, out)
+            return out
 
         return threads.in_order(work, list(self.chunks()))
 
@@ -138,7 +144,7 @@ class MergedProblem(Stateful):
 
     def template_products(self, a: Vector, b: Vector) -> NDArray[np.float64]:
         """Return ⟨a_j, b_j⟩ of two gradients in s for each template: float64[m]."""
-        return self._over_members(_add_products, (a, b), ())
+        return np.asarray(np.sum(self.map_blocks(_add_products, a, b, sums=1), axis=0))
 
     def template_sums(self, x: Vector, v: Vector) -> NDArray[np.float64]:
         """Return sums over the columns of each template, for the loss gradient v at x: float64[4, m].
@@ -146,21 +152,8 @@ class MergedProblem(Stateful):
         They are ‖w_j‖²/mu_j², ‖v_j‖², the derivative of ½ Σ s_f²/total_f + c·Σξ_i by mu_j where x stays, and
         an estimate of the second derivative by mu_j of its minimum over x.
         """
-        return self._over_members(_add_sums, (x, v), (self.scale, self.reference, self.total)).reshape(4, -1)
-
-    def _over_members(self, kernel: Any, vectors: Any, tables: Sequence[list[Any]]) -> NDArray[np.float64]:
-        """Call kernel(rows of vectors, of tables, members, out) chunk by chunk; return the sum of out."""
-        size = (1 if kernel is _add_products else 4) * self.full.templates
-
-        def work(chunk: tuple[int, slice, slice, int]) -> NDArray[np.float64]:
-            kind, rows, flat, width = chunk
-            ptr, templates = self.merged.members[kind]
-            blocks = [vector[flat].reshape(-1, width) for vector in vectors]
-            out = np.zeros(size)
-            kernel(*blocks, *(t[kind][rows] for t in tables), ptr[rows.start : rows.stop + 1], templates, out)
-            return out
-
-        return np.asarray(np.sum(threads.in_order(work, list(self.chunks())), axis=0))
+        tables = x, v, self.scale, self.reference, self.total
+        return np.asarray(np.sum(self.map_blocks(_add_sums, *tables, sums=4), axis=0)).reshape(4, -1)
 
     def full_weights(self, x: Vector, mu: NDArray[np.float64]) -> Weights:
         """Return the weights of all attributes: merged ones are shared out in proportion to mu."""

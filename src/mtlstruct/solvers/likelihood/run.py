@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mtlstruct._numba.decorators import fast_kernel
 from mtlstruct.objective.oracle import Likelihood, Oracle, Weights
@@ -149,13 +148,14 @@ class QuasiNewtonRun(SolverRun):
             return self.stop.settled(self.trace)
         return self.stop.reached(self.objective, self.dual, self.c * self.problem.full.sentences)
 
-    def final_mu(self) -> NDArray[np.float64]:
-        """Return mu of the result."""
-        return self.problem.mu
-
     def result(self) -> Fit:
-        """Return the weights of all attributes, with the objective computed from them."""
-        oracle, mu = self.problem.full, self.final_mu()
+        """Return the weights of all attributes, with the objective computed from them.
+
+        If the norm is sparse, templates that have next to no mu are left out.
+        """
+        oracle, mu = self.problem.full, self.problem.mu
+        if self.regularizer.sparse:
+            mu = np.where(mu < self.stop.drop * mu.sum(), 0.0, mu)
         weights, scale = self.problem.full_weights(self.x, mu), np.where(mu > 0, 1.0, 0.0)
         total = oracle.likelihood(oracle.score(weights, scale)).total
         objective = self.full_omega(weights) + self.c * total

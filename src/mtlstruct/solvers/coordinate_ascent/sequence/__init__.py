@@ -1,4 +1,4 @@
-"""Dual variables and block updates of sequences: edge marginals and pairwise steps.
+"""Dual variables and block updates of sequences: `smooth_step` (the default), and `hinge`.
 
 May import: `objective`, `structures` and the layers below.
 Start reading at `dual`, `features` and `smooth_step`.

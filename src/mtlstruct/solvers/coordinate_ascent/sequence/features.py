@@ -82,6 +82,9 @@ def zeros(*shape: int, kind: Any = np.float32) -> NDArray[Any]:
 def gather(start, n, labels, node, values, support, em):
     """em[t] = cost − Σ_j mu_j v_j for the tokens of a span."""
     cost, gold = labels.cost, labels.gold
+    if support is None:
+        for k in range(PREFETCH_DISTANCE):
+            prefetch(node.V, np.int64(node.ids[node.ptr[start] + k]))
     for t in range(n):
         total = em[t]
         for y in range(len(total)):
@@ -95,86 +98,91 @@ def gather(start, n, labels, node, values, support, em):
 def _gather_row(row, node, values, support, total):
     ids, ptr, ragged, _, scales, ahead, V, _, _ = node
     first, last = ptr[row], ptr[row + 1]
-    entry = ids[first : last + PREFETCH_DISTANCE]
     at = first if ragged else 0
     for k in range(last - first):
-        _prefetch_weights(entry, k, ahead[at + k], V, support)
+        _prefetch_weights(ids, first + k, PREFETCH_DISTANCE, ahead[at + k], V, support)
         x = scales[at + k]
         if x < MIN_TEMPLATE_WEIGHT:
             continue
         if values is not None:
             x *= values[first + k]
-        a = np.uint64(entry[k])
+        a = np.uint64(ids[first + k])
         if support is not None:
             for f in range(support.ptr[a, 0], support.ptr[a + np.uint64(1), 0]):
                 total[support.label[f, 0]] -= x * V[f, 0]
         else:
-            v = V[a]
             for y in range(len(total)):
-                total[y] -= x * v[y]
+                total[y] -= x * V[a, y]
 
 
 @inner_kernel
-def _prefetch_weights(entry, k, wanted, V, support):
+def _prefetch_weights(ids, k, far, wanted, V, support):
     """Prefetch weights of a later entry; with label supports in two stages, the lists before V."""
     if support is not None:
-        prefetch(support.ptr, np.int64(entry[k + PREFETCH_DISTANCE]))
+        prefetch(support.ptr, np.int64(ids[np.uint64(k + PREFETCH_DISTANCE)]))
         if wanted:
-            near = support.ptr[np.int64(entry[k + FEATURE_PREFETCH_DISTANCE]), 0]
+            near = support.ptr[np.int64(ids[np.uint64(k + FEATURE_PREFETCH_DISTANCE)]), 0]
             prefetch(V, near)
             prefetch(support.label, near)
     elif wanted:
-        prefetch(V, np.int64(entry[k + PREFETCH_DISTANCE]))
+        prefetch(V, np.int64(ids[np.uint64(k + far)]))
 
 
 @inner_kernel
-def scatter(start, n, size, delta, node, values, support, N):
-    """Add size·delta of a span to V, and update N; delta is scaled."""
-    for t in range(n):
-        most = np.float32(0)
+def scale_change(row, size, d, node):
+    """Scale d by size, and change the weights that singletons of the row share, v += d.
+
+    Return ‖d‖², 0 for a rounding error, and ⟨v, d⟩ before.
+    """
+    V, own = node.V, node.own
+    most = np.float32(0)
+    square = 0.0
+    for y in range(len(d)):
+        most = max(most, abs(d[y]))
+        d[y] *= np.float32(size)
+        square += np.float64(d[y]) * np.float64(d[y])
+    dot = np.float32(0)
+    if most <= MIN_CHANGE:
         square = 0.0
-        for y in range(delta.shape[1]):
-            most = max(most, abs(delta[t, y]))
-            delta[t, y] *= np.float32(size)
-            square += np.float64(delta[t, y]) * np.float64(delta[t, y])
-        if most > MIN_CHANGE and square > 0:
-            _add_row(start + t, delta[t], square, node, values, support, N)
+    elif own < node.null:
+        v = V[own + row]
+        for y in range(len(d)):
+            dot += v[y] * d[y]
+            v[y] += d[y]
+    return square, dot
 
 
 @inner_kernel
-def _add_row(row, d, square, node, values, support, N):
-    """V[id] += x·d on one row of A, and N_j by ‖v + d‖² = ‖v‖² + 2⟨v, d⟩ + ‖d‖².
+def add_row(start, t, slots, far, delta, square, own_dot, node, values, support, N):
+    """V[id] += x·d on slots of a row, and N_j by ‖v + d‖² = ‖v‖² + 2⟨v, d⟩ + ‖d‖².
 
-    From id `own` on, attributes that fire here only share the weights of this row, which change
-    once.
+    Attributes from id `own` on share the weights of the row, which have been changed. Weights are
+    prefetched `far` entries ahead. Views of rows would be counted, by all threads at one place.
     """
     ids, ptr, ragged, blocks, _, _, V, null, own = node
-    start, stop = ptr[row], ptr[row + 1]
-    entry = ids[start : stop + PREFETCH_DISTANCE]
-    for k in range(stop - start):
-        _prefetch_weights(entry, k, True, V, support)
-        if entry[k] == null:
+    first = ptr[start + t]
+    for k in range(slots[0], slots[1]):
+        _prefetch_weights(ids, first + k, far, True, V, support)
+        id = ids[np.uint64(first + k)]
+        if id == null:
             continue
-        a = np.uint64(entry[k])
-        x = values[start + k] if values is not None else np.float32(1)
+        a = np.uint64(id)
+        x = values[first + k] if values is not None else np.float32(1)
         change = 0.0
         if support is not None:
             for f in range(support.ptr[a, 0], support.ptr[a + np.uint64(1), 0]):
-                dx = x * d[support.label[f, 0]]
+                dx = x * delta[t, support.label[f, 0]]
                 change += np.float64(dx) * (2.0 * np.float64(V[f, 0]) + np.float64(dx))
                 V[f, 0] += dx
         else:
-            v = V[a]
-            factor = x if entry[k] < own else np.float32(0)
-            dot = np.float32(0)
-            for y in range(V.shape[1]):
-                dot += v[y] * d[y]
-                v[y] += factor * d[y]
+            dot = own_dot
+            if id < own:
+                dot = np.float32(0)
+                for y in range(V.shape[1]):
+                    dot += V[a, y] * delta[t, y]
+                    V[a, y] += x * delta[t, y]
             change = 2.0 * x * dot + x * x * square
-        N[blocks[start + k] if ragged else blocks[k]] += change
-    if own < null:
-        for y in range(V.shape[1]):
-            V[own + row, y] += d[y]
+        N[blocks[first + k] if ragged else blocks[k]] += change
 
 
 @inner_kernel
@@ -258,29 +266,29 @@ def kernel_row(start, n, t, label, node, values, support, mark, room, out):
     """
     ids, ptr, ragged, _, scales, _, _, null, _ = node
     first, last = ptr[start + t], ptr[start + t + 1]
-    here = ids[first:last]
     for k in range(last - first):
+        a = ids[first + k]
         x = scales[first + k if ragged else k]
-        if here[k] == null or x < MIN_TEMPLATE_WEIGHT or not has(support, here[k], label):
+        if a == null or x < MIN_TEMPLATE_WEIGHT or not has(support, a, label):
             x = np.float32(0)
         if values is not None:
             x *= values[first + k]
         if mark is None:
             room[k] = x
         else:
-            mark[np.uint64(here[k])] += x
+            mark[np.uint64(a)] += x
     for u in range(n):
         low, high = ptr[start + u], ptr[start + u + 1]
-        there = ids[low:high]
         total = np.float32(0)
         for k in range(high - low):
-            same = room[k] if mark is None and there[k] == here[k] else np.float32(0)
-            x = same if mark is None else mark[np.uint64(there[k])]
+            a = ids[np.uint64(low + k)]
+            same = room[k] if mark is None and a == ids[np.uint64(first + k)] else np.float32(0)
+            x = same if mark is None else mark[np.uint64(a)]
             total += x * values[low + k] if values is not None else x
         out[u] = total
     if mark is not None:
-        for k in range(last - first):
-            mark[np.uint64(here[k])] = 0
+        for k in range(first, last):
+            mark[np.uint64(ids[k])] = 0
 
 
 @inner_kernel
