@@ -181,7 +181,7 @@ def test_commands_work_with_an_imported_model(model, tmp_path, run):
     for command in ("weights", "evaluate", "explain"):
         run(command, tmp_path / "b.mtl", *([tmp_path / "x.jsonl"] * (command != "weights"))).ok()
     imported = Model.load(tmp_path / "b.mtl")
-    reader = requests.RequestReader(imported, requests.default_limits("sequence"))
+    reader = requests.RequestReader(imported, requests.Limits())
     found = respond(imported, reader.read({"dicts": X, "explain": 1, "probabilities": True}))
     answers = [[token["label"] for token in sentence["tokens"]] for sentence in found["sentences"]]
     assert answers == imported.predict(X)

@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from support.trees import SENTENCES, conll
@@ -9,7 +10,7 @@ from support.trees import SENTENCES, conll
 from mtlstruct import SequenceLabeler, StructuredClassifier, UncalibratedWarning, cli, load
 from mtlstruct.samples.recipes import bundled, column_file
 from mtlstruct.serve.app import respond
-from mtlstruct.serve.requests import RequestSentence, TagRequest
+from mtlstruct.serve.requests import Limits, RequestReader
 
 X = [[("Ann", "n"), ("sleeps", "s")], [("Bo", "o"), ("sees", "s"), ("Ann", "n")], [("dogs", "s")]]
 Y = [["N", "O"], ["N", "O", "N"], ["O"]]
@@ -124,14 +125,16 @@ def test_report_warns_of_uncalibrated_probabilities(place, run):
 
 def test_serve_warns_of_uncalibrated_probabilities(place, capsys, monkeypatch):
     pytest.importorskip("starlette")
-    monkeypatch.setattr("mtlstruct.serve.server.run", lambda app, listening: None)
+    server = SimpleNamespace(run=lambda sockets: None)
+    monkeypatch.setattr("mtlstruct.serve.server.make_server", lambda app: server)
     for name, state in (("m.mtl", False), ("calibrated.mtl", True)):
         capsys.readouterr()
         assert cli.run(["serve", name, "--port", "0"]) == 0
         assert len(SAID.findall(capsys.readouterr().err)) == 1 - state
         model = load(name)
-        sentence = RequestSentence((("a",) * model.columns,))
-        asked, plain = (respond(model, TagRequest((sentence,), probabilities=p)) for p in (True, False))
+        words = {"text": "a"} if model.characters else {"rows": [[["a"] * model.columns]]}
+        reader = RequestReader(model, Limits())
+        asked, plain = (respond(model, reader.read(words | {"probabilities": p})) for p in (True, False))
         assert asked["calibrated"] is state
         assert "probability" in asked["sentences"][0]["tokens"][0]
         assert "calibrated" not in plain

@@ -69,11 +69,13 @@ def _option(default: Any, help: str, **more: Any) -> Any:
     return field(default=default, metadata={"declaration": Declaration(help, **more)})
 
 
-_TREES: dict[str, Any] = {
-    "group": "Trees",
-    "users": "--task dependency",
-    "used": lambda options: options.task == "dependency",
-}
+def _for_tasks(*tasks: str) -> Callable[[Options], bool]:
+    return lambda options: options.task in tasks
+
+
+_trees, _labels, _sequences = _for_tasks("dependency"), _for_tasks(*LABELLED), _for_tasks("sequence")
+_segments = _for_tasks("segmentation")
+_TREES: dict[str, Any] = {"group": "Trees", "users": "--task dependency", "used": _trees}
 _PENALTY: dict[str, Any] = {"shown": "0.1", "users": "crf", "range": (0.0, 1e9)}
 _SOFTMAX_MARGIN: dict[str, Any] = {
     "range": (1e-6, 1e6),
@@ -198,21 +200,21 @@ class Options:
         "all",
         "Features for all pairs of labels, or only for pairs seen in training.",
         users="sequences with the log loss by lbfgs, owl-qn and reweighted",
-        used=lambda options: options.task in LABELLED[:2] and options.loss_name == "log",
+        used=lambda options: _for_tasks(*LABELLED[:2])(options) and options.loss_name == "log",
     )
     share_identical: bool = _option(
         False,
         "Template lines with the same expansion share weights, as in CRF++.",
         group="Data",
         users=f"the tasks {', '.join(LABELLED)}",
-        used=lambda options: options.labelled,
+        used=_labels,
     )
     context: bool = _option(
         False,
         "Train twice: the second model also sees the labels of the first around a token and nearby.",
         group="Data",
         users="--task sequence",
-        used=lambda options: options.task == "sequence",
+        used=_sequences,
     )
     scheme: Scheme = _option(
         "keep",
@@ -275,7 +277,7 @@ class Options:
             problem = f"is for batch methods: {self.method} updates its weights after each sentence"
         elif self.solver == "coordinate":
             problem = "is for batch solvers: expected --solver cutting-plane, got coordinate"
-        elif self.context or (self.scheme != "keep" and self.task == "sequence"):
+        elif self.context or (self.scheme != "keep" and _sequences(self)):
             problem = f"does not support {'--context' if self.context else '--scheme'}"
         if problem is not None:
             raise IncompatibleError(f"--shards {problem}")
@@ -306,19 +308,19 @@ class Options:
     @property
     def labelled(self) -> bool:
         """Whether outputs are labels of tokens; those of trees are heads."""
-        return self.task in LABELLED
+        return _labels(self)
 
     @property
     def segments(self) -> bool:
         """Whether text is cut into words."""
-        return self.task == "segmentation"
+        return _segments(self)
 
     @property
     def structure(self) -> str:
         """The name of the structure in structures.STRUCTURES."""
         from mtlstruct.structures import structures_of
 
-        if self.task == "dependency":
+        if _trees(self):
             return "single-root-" * self.single_root + "projective-" * self.projective + "tree"
         return structures_of(self.task)[0]
 

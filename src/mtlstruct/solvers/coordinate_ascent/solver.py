@@ -232,7 +232,8 @@ class Run(SolverRun):
         if objective - dual <= near or self.passes == self.stop.max_passes:
             self._certify()
             certified = max(self.bounds.objective - self.bounds.dual, 1e-12 * objective)
-            self.staleness = STALENESS_MARGIN * (objective - dual) / certified
+            measured = STALENESS_MARGIN * (objective - dual) / certified
+            self.staleness = max(measured, self.staleness / 2)  # mu may still oscillate
         check_finite(self.passes, objective=self.bounds.objective, lower_bound=self.bounds.dual)
 
     def _decades(self) -> float:
