@@ -2,6 +2,7 @@
 
 import random
 import shutil
+from types import SimpleNamespace
 
 import pytest
 
@@ -73,7 +74,8 @@ def test_every_command_and_every_number_is_covered():
 def attempt(run, folder, monkeypatch):
     """Return a function that runs a command in a folder of data; a server ends at once."""
     monkeypatch.chdir(folder)
-    monkeypatch.setattr("mtlstruct.serve.server.run", lambda app, listening: None)
+    server = SimpleNamespace(run=lambda sockets: None)
+    monkeypatch.setattr("mtlstruct.serve.server.make_server", lambda app: server)
 
     def call(words, *more, base=None):
         got = run(f"{words} {BASE[words] if base is None else base}", *more)
