@@ -1,4 +1,4 @@
-"""Wapiti's model and dump: a hand-written one, Wapiti's own rules by enumeration, round trips, rejections."""
+"""Wapiti's model: a hand-written one, Wapiti's own rules by enumeration, round trips, rejections."""
 
 from dataclasses import replace
 from functools import partial

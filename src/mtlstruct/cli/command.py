@@ -37,7 +37,7 @@ class Parameter:
 
     default   `...` if it is required
     bare      the value of an option without a value
-    type      what makes a value of a word
+    type      converts a word to a value
     many      whether it may be given several times
     """
 
@@ -60,12 +60,12 @@ class Parameter:
 
     @property
     def choices(self) -> tuple[str, ...]:
-        """The words that it can be, if these are all."""
+        """The allowed words; empty if any word is allowed."""
         return get_args(self.type)
 
     @property
     def title(self) -> str:
-        """How usage and messages call it."""
+        """The name in usage and messages."""
         if self.flags:
             return self.flags[-1]
         name = f"{self.known.metavar}{'...' * self.many}"
@@ -88,7 +88,7 @@ class Parameter:
         return value
 
     def help(self) -> tuple[str, str]:
-        """Return its names, and what is said of it."""
+        """Return the names and the help text."""
         known, notes = self.known, []
         names = ", ".join(self.flags) or str(known.metavar)
         if self.flags and self.type is not bool:

@@ -57,7 +57,7 @@ class Engine:
         return {"address": self.address, "threads": threads, "listeners": [print_message]}
 
     def pool(self, make: Callable[[], Any], **settings: Any) -> RayPool:
-        """Start Ray workers that are made in the same way."""
+        """Start Ray workers; each calls `make` for the object that does the work."""
         from mtlstruct.distributed.ray_pool import RayPool  # loads code of training
 
         return RayPool([make] * self.size, **self.settings, **settings)

@@ -103,7 +103,7 @@ def _checked(model: Model) -> FeatureIndex:
     for template in (member for t in index.templates for member in t.members):
         line_in(template, "wapiti", model.templates)
         if "\t" in template.text:
-            raise model.templates.error(template, "a dump has tabs between its cells, and none inside")
+            raise model.templates.error(template, "patterns with tabs cannot be written for Wapiti")
         for term in template.terms:
             marks, problem = list(_marks(term)), ""
             if any(abs(k) > NUMBERED_MARKS + 1 for k in marks):

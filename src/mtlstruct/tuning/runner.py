@@ -1,4 +1,4 @@
-"""Run the trials of a study on threads, which share one encoding of the data.
+"""Run the trials of a study on threads, which share one encoding of the data, or on other workers.
 
 The final training, with the chosen setting on all data, uses it too. A trial gives the numbers of
 `train` followed by `evaluate`.
@@ -147,7 +147,7 @@ class Runner:
             return coded.take(split.train), self._part[1]
 
     def run_within(self, given: tuple[Trial, float]) -> dict[str, Any]:
-        """Run a trial in a process of its own; raise an error after so many seconds."""
+        """Run a trial in this process, that of a worker; raise an error after so many seconds."""
         trial, seconds = given
         end = time.perf_counter() + seconds
         return self.run_trial(trial, go_on=lambda: time.perf_counter() < end)
