@@ -84,7 +84,7 @@ def test_workers_that_die_or_hang_do_not_change_the_bits(data, pool_of, count):
     options = Options(shards=count, c=0.5, gap=0.003)
     alone = bits(train_local_shards(data, TEMPLATES, options))
     last = count - 1
-    back = f"worker {last} was lost; it was restarted and has its sentences again"
+    back = f"worker {last} was lost; it was restarted and repeats its work"
     hung = f"worker {last} has not answered for 30 s and was ended"
     for kind, limit, events in (
         (signal.SIGKILL, 600.0, [back]),
@@ -212,7 +212,7 @@ def test_items_are_answered_in_order_after_a_worker_was_lost(tmp_path, count):
         assert next(drawn) <= 2 * count + 1  # no more are drawn ahead
         assert [*first, *found] == [n * n for n in range(21) if n != 2 * count + 1]
     assert {sentence.partition("was lost; ")[2] for sentence in said} <= {
-        "it was restarted and has its sentences again"
+        "it was restarted and repeats its work"
     }
 
 

@@ -195,7 +195,7 @@ class RayPool(Pool):
         for k, reference in calls:
             place = self._wait(k, reference)
             if self.places[k] not in (None, place):
-                self._report(f"worker {k} was lost; it was restarted and has its sentences again")
+                self._report(f"worker {k} was lost; it was restarted and repeats its work")
             self.places[k] = place
 
     def _wait(self, k: int, reference: Any) -> Place:
