@@ -47,7 +47,7 @@ class Engine:
 
     @property
     def size(self) -> int:
-        """The number of Ray workers."""
+        """The number of workers; with the local engine that of threads."""
         return self.workers or get_threads()
 
     @property

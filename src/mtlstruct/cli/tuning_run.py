@@ -13,7 +13,6 @@ from typing import Any
 
 from mtlstruct._system.folder_lock import locked
 from mtlstruct._system.memory import gigabytes
-from mtlstruct._system.threads import get_threads
 from mtlstruct.cli.engine import Engine
 from mtlstruct.cli.outputs import check_picture_output
 from mtlstruct.cli.progress import GridProgress, clock, percentage
@@ -116,7 +115,7 @@ class TuningRun:
             return self._run_rounds(progress, stack)
 
     def _run_rounds(self, progress: GridProgress, stack: ExitStack) -> Runner | None:
-        runner, cores, search, say = None, get_threads(), self.search, progress.screen.say
+        runner, search, say = None, self.search, progress.screen.say
         work: Callable[[Trial], dict[str, Any]] | None = None
         for trials in search:
             missing = [trial for trial in trials if search.store.load(trial.key) is None]
@@ -135,7 +134,7 @@ class TuningRun:
                     pool = self.engine.pool(make, time_limit=None)
                     stack.callback(pool.close)
                     work = partial(_sent, pool, progress)
-            jobs = min(self.jobs or cores, len(missing))
+            jobs = min(self.jobs or self.engine.size, len(missing))
             progress.jobs = jobs = jobs if work else runner.fitting(jobs, missing)
             in_time = partial(_before, progress.ends)
             try:
