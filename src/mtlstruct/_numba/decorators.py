@@ -4,8 +4,8 @@ Numba decides by the file of a kernel alone whether its cache is stale, not by t
 kernels it calls. The folder is therefore named by a digest of all files with kernels: a change of
 any of them compiles all kernels again.
 
-Numba is imported at the first call of a kernel that is no `small_work`: importing it takes longer
-than labelling a few sentences by the same functions in plain Python.
+Numba is imported at the first call of a kernel outside `small_work`: importing it takes longer than
+labelling a few sentences by the same functions in plain Python.
 """
 
 import math

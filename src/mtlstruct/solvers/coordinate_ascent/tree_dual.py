@@ -53,7 +53,8 @@ MIN_CHANGE = np.float32(1e-5)
 """Changes of a marginal below this are not added to V."""
 
 MAX_HALVINGS = 4
-"""Steps that are tried; after the last the sentence stays as it was."""
+"""Steps that are tried, each half of the one before; if none raises the dual, the sentence stays as
+it was."""
 
 _NO_GOLD = np.zeros(0, np.int32)
 
@@ -96,7 +97,7 @@ row         int64[capacity·longest]: the row of each arc; score float64 beside 
 
 
 class ArcDual(Stateful, ABC):
-    """What the dual variables of trees with any loss have in common: arcs, V and spans."""
+    """Base of the dual variables of trees: arcs, V and spans."""
 
     state_fields = ("trees",)
     shares_singletons: ClassVar[bool] = False
@@ -164,7 +165,7 @@ class TreeDual(ArcDual):
         return spans
 
     def repair(self) -> None:
-        """Mass sums to one again, whatever rounding has done."""
+        """Make the mass of each sentence sum to one again after rounding."""
         mass = self.trees.mass
         np.maximum(mass, 0, out=mass)
         mass /= mass.sum(axis=1, keepdims=True)
@@ -348,7 +349,7 @@ def _inner_products(count, row, ids, ptr, values, table, mu):
 
 @kernel
 def arc_counts(sentence_ptr, first_row, forest, gold, out):
-    """The expected arcs of the dual, less those of gold."""
+    """Write the expected arcs of the dual, less those of gold, to `out`."""
     room = forest.mass.shape[1]
     for i in range(len(sentence_ptr) - 1):
         start = sentence_ptr[i]

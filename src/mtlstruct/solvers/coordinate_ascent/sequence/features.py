@@ -25,7 +25,7 @@ MIN_TEMPLATE_WEIGHT = 1e-8
 """Least mu of a template that is scored: below it, a float32 score would not change."""
 
 MIN_CHANGE = np.float32(1e-9)
-"""Tokens whose marginals change by less are rounding errors."""
+"""Changes of the marginals of a token below this are rounding errors, and not added to V."""
 
 Labels = namedtuple("Labels", "starts gold cost")
 """Where sentences start (bool[T + 1]), gold labels, and the cost of each pair of labels."""
@@ -157,7 +157,8 @@ def add_row(start, t, slots, far, delta, square, own_dot, node, values, support,
     """V[id] += x·d on slots of a row, and N_j by ‖v + d‖² = ‖v‖² + 2⟨v, d⟩ + ‖d‖².
 
     Attributes from id `own` on share the weights of the row, which have been changed. Weights are
-    prefetched `far` entries ahead. Views of rows would be counted, by all threads at one place.
+    prefetched `far` entries ahead. V[a] is no view: numba would count references to V in one place,
+    which all threads would write to.
     """
     ids, ptr, ragged, blocks, _, _, V, null, own = node
     first = ptr[start + t]

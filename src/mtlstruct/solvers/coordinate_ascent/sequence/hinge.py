@@ -3,10 +3,10 @@
 Most tokens keep all their mass on one edge, few have more than ten, however many labels there are.
 So a token has a short list of edges, each from label `tail` to label `head` with its mass; the
 first token of a sentence is entered from label 0. All tokens have room for the same number of
-edges, which grows when one needs more. Where a span does not begin or end
-with its sentence, the label outside is held: paths run between the labels that carry most mass
-there. So a sentence of any length is updated in spans of bounded size, and a span of tokens whose
-mass has left gold is updated without the rest.
+edges, which grows when one needs more. Where a span does not begin or end with its sentence, the
+label outside is held: paths run between the labels that carry most mass there. So a sentence of any
+length is updated in spans of bounded size, and a span of tokens whose mass has left gold is updated
+without the rest.
 
 Mass moves from the worst path that carries flow to the best one. The two are cut where they agree,
 and each maximal segment where they differ gets its own exact step: moving mass θ gains θ·df −
@@ -52,10 +52,10 @@ MIN_STORED_MASS = np.float32(1e-7)
 """Marginals below this are set to zero when the flow is made exact, to free entries."""
 
 EDGE_CAPACITY = 8
-"""Entries a token to begin with."""
+"""Entries per token at the start of a run."""
 
 INFINITE_SCORE = np.float32(1e30)
-"""Further than any score."""
+"""Larger than any score in absolute value."""
 
 MAX_SPAN = 400
 """A span has at most this many tokens: the kernels of a span take 4·MAX_SPAN² bytes."""
@@ -197,7 +197,7 @@ def pairwise_workspace(longest: int, labels: int, node: Design, edge_rows: int, 
 
 @fast_kernel
 def take_pairwise_steps(spans, labels, flow, node, values, support, edges, templates, step, work, mark, gaps):
-    """Update spans in turn; write gaps before to `gaps`. Return the change of the loss."""
+    """Update spans in turn; write their gaps before. Return the change of the loss."""
     if len(edges.ptr) == 2:
         edge_scores(np.int64(0), edges, templates.mu, work.edges.tr[0], work.edges.most[0])
     loss = 0.0

@@ -67,7 +67,7 @@ CURVATURE_TOKENS = 400
 """Tokens, or distinct edge rows, among which all inner products are computed."""
 
 MAX_TASKS, SCATTER_TASKS = 8, 4
-"""Tasks of a phase, at most; those of scattering read all rows each."""
+"""Tasks of a phase, at most. There are fewer of scattering: each of them reads all rows."""
 
 MIN_TASK_TOKENS = 4
 """Tokens whose scores a task gathers, at least."""
@@ -76,8 +76,8 @@ MAX_SPINS = 1 << 18
 """Reads of the ticket (about 1 ms) after which a thread that found no task leaves."""
 
 LONG_WAIT, MAX_LONG_WAITS = 1 << 14, 3
-"""Reads (about 50 µs) after which the first thread takes another to be suspended, and how often
-that may happen before it works alone."""
+"""Reads (about 50 µs) of `done` after which the first thread takes another to be suspended, and how
+often that may happen in a call before it works alone."""
 
 GATHER, CURVATURE, SCATTER, END = np.int64(0), np.int64(1), np.int64(2), np.int64(3)
 """Phases of a block update."""
@@ -89,7 +89,7 @@ Team = namedtuple("Team", "ticket done closed job slots")
 
 ticket    int64[16], cache lines of its own: phase << 32 | tasks << 16 | tasks taken
 done      int64[16]: tasks done
-closed    int64[16]: whether the first thread works alone, from the beginning or from now on
+closed    int64[16]: 1 if the first thread works alone, from the beginning or from now on, else 0
 job       int64[2]: first token and number of tokens of the sentence
 slots     int64[k, 2]: ranges of slots, each with all slots of its templates, that are added to V by
           different threads; empty where rows are not divided
@@ -199,7 +199,7 @@ def _slots(node: Design) -> NDArray[np.int64]:
 
 @fast_kernel
 def ascend_spans(rank, spans, labels, dual, node, values, support, edges, templates, step, work, mark, gaps):
-    """Update sentences in turn; write gaps before. Return change of expected cost and entropy.
+    """Update sentences in turn; write their gaps before. Return the change of the loss.
 
     All threads run this at once; `rank` is 0 in the first, which alone returns the change.
     """
@@ -398,7 +398,7 @@ def _curvature(n, rows, edges, mu, work):
 
 @inner_kernel
 def _token_curvature(start, t, node, values, support, work, mark):
-    """Return the inner products of the change at a token with itself and, twice, those before."""
+    """Return the inner products of the change at a token with itself and, twice, earlier ones."""
     L, K, delta = work.emit.shape[1], work.K, work.delta
     first = t - t % CURVATURE_TOKENS
     quad = 0.0
