@@ -54,7 +54,8 @@ MAX_STEPS = 5
 
 STALENESS, STALENESS_MARGIN = 3.5, 1.2
 """A full pass measures gaps before it closes them, so their sum is taken to be this many times the
-gap at the end of the cycle; the first certificate measures the ratio, and it may be so far off."""
+gap at the end of the cycle at first. Each certificate measures that ratio; the second number, times
+the ratio, is used from then on."""
 
 SCALE_SHARE = 0.05
 """Tolerance of the scale of w, as a share of the gap asked for."""
