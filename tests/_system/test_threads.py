@@ -1,6 +1,7 @@
 """Threads: each item is computed once, results are in order, bits do not depend on threads."""
 
 import os
+import threading
 
 import pytest
 
@@ -42,3 +43,25 @@ def test_nested_calls_do_not_deadlock(monkeypatch):
     monkeypatch.setattr(threads, "_pool", None)
     found = threads.in_order(lambda k: sum(threads.in_order(lambda j: j * k, range(10))), range(20))
     assert found == [45 * k for k in range(20)]
+
+
+def test_helpers_are_optional_and_the_first_thread_is_the_caller(monkeypatch):
+    monkeypatch.setattr(threads, "interpreting", lambda: False)
+    called = {}
+
+    def work(rank):
+        called[rank] = threading.get_ident()
+        return rank
+
+    monkeypatch.setattr(threads, "_threads", 2)
+    monkeypatch.setattr(threads, "_pool", None)
+    assert threads.with_helpers(work, 2) == 0
+    assert called[0] == threading.get_ident()
+    # on a thread of the pool there are no helpers: they would wait for one another
+    assert threads.in_order(lambda _: threads.with_helpers(work, 2), [0, 1]) == [0, 0]
+    with pytest.raises(ZeroDivisionError):
+        threads.with_helpers(lambda rank: 1 // rank, 2)
+    monkeypatch.setattr(threads, "_threads", 1)
+    called.clear()
+    assert threads.with_helpers(work, 4) == 0
+    assert set(called) == {0}

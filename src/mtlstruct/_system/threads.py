@@ -83,12 +83,34 @@ def shares(size: int) -> list[tuple[int, int]]:
 
 def in_order(work: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
     """Return [work(item) for item in items], computed on threads unless called from one of them."""
-    global _pool
-    if _threads == 1 or len(items) < 2 or hasattr(_inside, "pool") or interpreting():
+    if len(items) < 2 or _alone():
         return [work(item) for item in items]
+    return list(_the_pool().map(work, items))
+
+
+def with_helpers(work: Callable[[int], Result], count: int) -> Result:
+    """Return work(0), computed on this thread; other threads may call work(1) to work(count - 1)."""
+    if count == 1 or _alone():
+        return work(0)
+    helpers = [_the_pool().submit(work, rank) for rank in range(1, count)]
+    try:
+        return work(0)
+    finally:
+        for helper in helpers:
+            if not helper.cancel():  # it has started
+                helper.result()
+
+
+def _alone() -> bool:
+    """Return whether a thread works alone: one is used, this is one of the pool, or the JIT is off."""
+    return _threads == 1 or hasattr(_inside, "pool") or interpreting()
+
+
+def _the_pool() -> ThreadPoolExecutor:
+    global _pool
     if _pool is None:
         _pool = ThreadPoolExecutor(_threads, "mtlstruct", lambda: setattr(_inside, "pool", True))
-    return list(_pool.map(work, items))
+    return _pool
 
 
 def over_sentences(kernel: Callable[[int, int], Result], ptr: NDArray[np.int64]) -> list[Result]:

@@ -21,6 +21,7 @@ from functools import partial
 from importlib import import_module
 from itertools import cycle
 from queue import SimpleQueue
+from threading import Lock
 from typing import Any
 
 from mtlstruct._system.memory import gigabytes
@@ -103,14 +104,23 @@ class RayPool(Pool):
         self._stdout.__enter__()
         self._dumps = partial(import_module("ray.cloudpickle").dumps, protocol=5)
         self.time_limit, self.listeners = time_limit, list(listeners)
+        try:
+            self._start(makers, threads)
+        except BaseException:
+            self.close()
+            raise
+
+    def _start(self, makers: Sequence[Callable[[], Any]], threads: int) -> None:
+        """Start the actors, and store what makes their workers."""
         actor = self._ray.remote(num_cpus=1, max_restarts=MAX_RESTARTS, max_task_retries=-1)(Actor)
-        super().__init__([actor.remote(threads) for _ in makers])
+        Pool.__init__(self, [actor.remote(threads) for _ in makers])
         stored = {make: self.store(make) for make in makers}
         self._makers = [stored[make] for make in makers]
         self.places: list[Place | None] = [None] * self.size
         self._free: SimpleQueue[int] = SimpleQueue()
         for k in range(self.size):
             self._free.put(k)
+        self._alive, self._lock = self.size, Lock()
 
     def call(self, method: str, *arguments: Any, each: PerWorker | None = None) -> list[Any]:
         """Call a method of every worker k with `each[k]` and `arguments`; return the results."""
@@ -132,11 +142,17 @@ class RayPool(Pool):
 
     def work(self, method: str, item: Any) -> Any:
         """Call a method of a worker that is free with an item; may be called from many threads."""
-        k = self._free.get()
+        k, lost = self._free.get(), False
         try:
             return self._answer(*self._send(k, method, item))
+        except ResourceError:  # the worker cannot be restarted
+            lost = True
+            raise
         finally:
-            self._free.put(k)
+            with self._lock:
+                self._alive -= lost
+                if not lost or self._alive == 0:  # the last one answers the rest with its error
+                    self._free.put(k)
 
     def map(self, method: str, items: Iterable[Any]) -> Iterator[Any]:
         """Yield the result of a method for each item, in order; draw two items per worker ahead."""
@@ -149,8 +165,9 @@ class RayPool(Pool):
             while waiting:
                 yield self._answer(*waiting.popleft())
         finally:  # Ray would report calls that end with their worker
-            for _, _, result in waiting:
-                self._ray.wait([result], timeout=CONNECT_SECONDS)
+            if waiting:
+                results = [result for _, _, result in waiting]
+                self._ray.wait(results, num_returns=len(results), timeout=CONNECT_SECONDS)
 
     def _send(self, k: int, method: str, item: Any) -> tuple[int, Any, Any]:
         call = self.workers[k].work.options(num_returns=2)

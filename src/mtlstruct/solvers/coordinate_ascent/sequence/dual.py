@@ -111,9 +111,9 @@ class SequenceDual(Stateful):
         alone = self.alone > 0 or length.sum() < MIN_SHARED_TOKENS * len(spans) or not COMPILED
         workers = 1 if alone else min(threads.get_threads(), MAX_WORKERS)
         work.team.closed[0] = workers == 1
-        changes = threads.in_order(update, range(workers))
+        change = threads.with_helpers(update, workers)
         self.alone = UPDATES_ALONE if work.team.closed[0] > (workers == 1) else max(0, self.alone - 1)
-        return changes[0]
+        return change
 
     def set_distributions(self, parts: Sequence[NDArray[np.float32]]) -> None:
         """Set each distribution to exp(score / temperature), normalised, for part scores."""
