@@ -102,7 +102,7 @@ def with_helpers(work: Callable[[int], Result], count: int) -> Result:
 
 
 def _alone() -> bool:
-    """Return whether a thread works alone: one is used, this is one of the pool, or the JIT is off."""
+    """Return whether a thread works alone: there is one, it is of the pool, or the JIT is off."""
     return _threads == 1 or hasattr(_inside, "pool") or interpreting()
 
 
