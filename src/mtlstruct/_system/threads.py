@@ -89,7 +89,7 @@ def in_order(work: Callable[[Item], Result], items: Sequence[Item]) -> list[Resu
 
 
 def with_helpers(work: Callable[[int], Result], count: int) -> Result:
-    """Return work(0), computed on this thread; other threads may call work(1) to work(count - 1)."""
+    """Return work(0) of this thread; others may call work(1) to work(count - 1) meanwhile."""
     if count == 1 or _alone():
         return work(0)
     helpers = [_the_pool().submit(work, rank) for rank in range(1, count)]
