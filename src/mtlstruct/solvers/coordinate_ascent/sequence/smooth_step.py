@@ -75,9 +75,9 @@ MIN_TASK_TOKENS = 4
 MAX_SPINS = 1 << 18
 """Reads of the ticket (about 1 ms) after which a thread that found no task leaves."""
 
-LONG_WAIT, MAX_LONG_WAITS = 1 << 14, 3
-"""Reads (about 50 µs) of `done` after which the first thread takes another to be suspended, and how
-often that may happen in a call before it works alone."""
+LONG_WAIT, MAX_LONG_WAITS = 1 << 16, 10
+"""Reads of `done` (about 0.2 ms) after which the first thread takes another to be suspended, and
+how often that may happen in a call before it works alone."""
 
 GATHER, CURVATURE, SCATTER, END = np.int64(0), np.int64(1), np.int64(2), np.int64(3)
 """Phases of a block update."""
